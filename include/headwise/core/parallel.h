@@ -1,0 +1,23 @@
+// Threads: independent items, each computed whole by one thread, so that results do not depend on
+// how many threads there are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace headwise {
+
+/// How many threads parallel loops use; at first all cores. Throws Error unless 1 ≤ count ≤ 1024.
+void set_threads(int count);
+int threads();
+
+/// Calls work(item) once for every item in [0, items), on any thread, in any order. The first
+/// exception thrown by an item is rethrown here. Loops inside a loop run on the calling thread.
+void parallel_for(int64_t items, const std::function<void(int64_t item)>& work);
+
+/// Cuts [0, rows) into panels of `panel` rows (the last may be shorter) and calls work(begin, end)
+/// for each. The cut depends on `rows` and `panel` only.
+void parallel_panels(int64_t rows, int64_t panel,
+                     const std::function<void(int64_t begin, int64_t end)>& work);
+
+}  // namespace headwise
