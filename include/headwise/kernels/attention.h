@@ -1,0 +1,121 @@
+// Multi-head attention on the CPU, tiled and fused: the N x N weights are never stored.
+//
+// Letters: B sequences, T query rows of all sequences together, S key rows likewise, N and M the
+// query and key rows of one sequence, H query heads, K key/value heads, D head width, Dv value
+// width.
+//
+// For a row at position p of its sequence, on head h, and key j visible to it:
+//   score  s[j] = cap(scale * q . k[j]) + bias_h(j - p)       cap(x) = softcap * tanh(x / softcap),
+//   or x weight p[j] = exp(s[j] - lse),  lse = log sum_j exp(s[j])  over the visible keys output =
+//   gate * sum_j drop(p[j]) * v[j]
+// A row that sees no key has output 0, lse -infinity and no gradient. What a row does not see
+// cannot reach it: NaN behind the mask stays there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "headwise/core/view.h"
+#include "headwise/kernels/attention_observer.h"
+
+namespace headwise {
+
+inline constexpr int64_t kUnlimited = -1;
+
+/// Row at position p sees key j iff p - left <= j <= p + right, and j is a real key. Causal is
+/// right = 0.
+struct AttentionMask {
+  bool causal = false;
+  int64_t left = kUnlimited;
+  int64_t right = kUnlimited;
+};
+
+/// A learned bias table(h, bucket), the bucket chosen by the distance j - p, as in T5 and MPNet.
+struct RelativeBias {
+  View<const float, 2> table;        // [H, R]; empty: no such bias
+  std::span<const int32_t> buckets;  // [2 * reach + 1]: the bucket of distance d is buckets[d +
+                                     // reach]; distances beyond the reach count as the reach
+};
+
+/// The buckets of T5 (`bidirectional` in encoders) and MPNet, for RelativeBias::buckets.
+std::vector<int32_t> t5_buckets(int64_t buckets, int64_t max_distance, bool bidirectional);
+
+enum class GateScope { kHead, kSequence, kRow };
+
+/// One attention problem: what is read, and which arithmetic is done. Views may have any strides,
+/// so that the output of a fused QKV product is used in place.
+struct Attention {
+  View<const float, 3> q;  // [T, H, D]
+  View<const float, 3> k;  // [S, K, D]
+  View<const float, 3> v;  // [S, K, Dv]
+
+  std::span<const int64_t>
+      q_offsets;  // [B+1]: sequence b has query rows q_offsets[b] … q_offsets[b+1]-1
+  std::span<const int64_t> k_offsets;  // [B+1], likewise for keys; empty: the same as q_offsets
+  std::span<const int64_t>
+      q_lengths;  // [B] or empty: rows past the length are padding; their output is 0
+  std::span<const int64_t>
+      k_lengths;  // [B] or empty: keys past the length are padding; nobody sees them
+  std::span<const int32_t> kv_head;  // [H], the key/value head of each query head; empty: h * K / H
+  std::span<const int64_t> positions;  // [T], each row's position on the key axis of its sequence;
+                                       // empty: i + M - N, the last row beside the last key
+
+  AttentionMask mask;
+  std::optional<float> scale;           // 1 / sqrt(D) unless given
+  float softcap = 0;                    // 0: off
+  std::span<const float> alibi_slopes;  // [H] or empty: adds -slope[h] * |j - p|
+  RelativeBias relative_bias;
+
+  float dropout = 0;       // of weights, in [0, 1)
+  float head_dropout = 0;  // of whole heads, drawn per sequence, in [0, 1]
+  uint64_t seed = 0;       // of both; backward recomputes what forward drew
+
+  View<const float, 2> gates;  // [1, H], [B, H] or [T, H] by scope; empty: all 1. A gate of
+  GateScope gate_scope =
+      GateScope::kHead;  // exactly 0 skips the work unless an observer must see it.
+};
+
+/// out [T, H, Dv] is overwritten; so is lse [T, H] unless empty (-infinity where the work was
+/// skipped). The observer, if any, is added to.
+void attention_forward(const Attention& attention, View<float, 3> out, View<float, 2> lse = {},
+                       AttentionObserver* observer = nullptr);
+
+/// Where gradients go; all are overwritten, empty ones are left out. dq, dk, dv may be strided as
+/// q, k, v.
+struct AttentionGradients {
+  View<float, 3> dq;           // [T, H, D]
+  View<float, 3> dk;           // [S, K, D]
+  View<float, 3> dv;           // [S, K, Dv]
+  View<float, 2> dgates;       // shaped as the gates
+  View<float, 2> dtable;       // [H, R], of the relative bias
+  bool at_zero_gates = false;  // compute dgates also where the gate is 0; otherwise it is 0 there
+};
+
+/// Gradients of a loss whose gradient for `out` is `dout`; `out` and `lse` are what forward gave.
+void attention_backward(const Attention& attention, View<const float, 3> out,
+                        View<const float, 2> lse, View<const float, 3> dout,
+                        const AttentionGradients& gradients);
+
+/// Attention weights of chosen rows: the one call that does store maps.
+struct AttentionMaps {
+  std::vector<float>
+      weights;  // for each row, for each head, the weights on all M keys of its sequence
+  std::vector<int64_t> offsets;  // [rows * H + 1] into weights
+  int64_t heads = 0;
+
+  std::span<const float> row(int64_t index, int64_t head) const {
+    const int64_t at = index * heads + head;
+    return std::span(weights).subspan(offsets[at], offsets[at + 1] - offsets[at]);
+  }
+};
+
+/// The weights, before dropout and gates, of the given rows of [0, T), in the order given.
+AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t> rows);
+
+/// sums(a, b) += the Jensen-Shannon divergences (nats) of heads a and b, summed over all rows that
+/// see a key. The weights come again from the scores and the saved lse. Returns the number of rows.
+int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<double, 2> sums);
+
+}  // namespace headwise

@@ -1,0 +1,70 @@
+// What a head was seen to do: statistics of its weights, summed up inside the attention kernel.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "headwise/core/view.h"
+
+namespace headwise {
+
+/// A sum over the rows that count, and how many those were.
+struct Tally {
+  double sum = 0;
+  int64_t n = 0;
+
+  double mean() const { return sum / static_cast<double>(n); }
+  Tally& operator+=(const Tally& other) {
+    sum += other.sum;
+    n += other.n;
+    return *this;
+  }
+};
+
+/// Offsets -8 … 8 have their own share of largest weights.
+inline constexpr int kMaxOffset = 8;
+
+/// One head's statistics. p[j] is the weight of a row at position i on key j, before dropout and
+/// gates; a row counts where the comment says, and only if it sees any key.
+struct HeadStatistics {
+  Tally entropy;        // -sum p ln p, nats; all rows
+  Tally entropy_ratio;  // entropy / ln visible; rows that see at least two keys
+  Tally confidence;     // max p; all rows
+  Tally mass_first;     // p[0]; all rows
+  Tally mass_last;      // p of the last real key; all rows, under a causal mask those that see it
+  std::vector<Tally> mass_key_set;  // one per key set, the summed weight on its keys; all rows
+  Tally mass_given;                 // p[given key]; rows that have one and see it
+  // Self attention only:
+  Tally distance;                             // sum p |i - j|; all rows
+  Tally mass_previous, mass_self, mass_next;  // p[i-1], p[i], p[i+1]; rows that see that key
+  Tally mass_window;                          // weight on |i - j| <= 2; all rows
+  std::array<Tally, 2 * kMaxOffset + 1>
+      offset_share;  // [d + 8]: 1 if the largest weight is at i + d (ties: the
+                     // smallest key); rows that see i + d
+  // Cross attention only:
+  Tally mass_diagonal;  // weight on keys with |j/M - i/N| <= 0.1; all rows
+
+  HeadStatistics& operator+=(const HeadStatistics& other);
+};
+
+/// Handed to attention_forward, which adds to `heads` and fills the per-row views that are not
+/// empty. Heads whose gate is 0 are observed too. Rows are those of the attention problem, T and S
+/// as there.
+struct AttentionObserver {
+  bool cross =
+      false;  // keys are another sequence than queries: no offsets and distances, but a diagonal
+
+  View<const uint8_t, 2>
+      key_sets;  // [G, S]: nonzero where key s is in set g (special, punctuation, …)
+  std::span<const int64_t> given_key;  // [T] or empty: one key of its sequence per row, -1 for none
+  std::span<const uint8_t> left_out;   // [S] or empty: keys that largest_kept must not name
+
+  std::vector<HeadStatistics> heads;  // [H]; empty is taken as all zero
+  View<int32_t, 2> largest;  // [T, H]: the key with the largest weight (ties: the smallest), or -1
+  View<int32_t, 2> largest_kept;  // [T, H]: the same among the keys not left out, or -1
+  View<float, 2> given_weight;    // [T, H]: p[given key]; 0 where there is none or it is not seen
+};
+
+}  // namespace headwise

@@ -1,0 +1,49 @@
+// Keys and values of sequences under generation, and attention of their newest rows over them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+#include "headwise/kernels/attention.h"
+
+namespace headwise {
+
+class KvCache {
+ public:
+  struct Size {
+    int64_t sequences, capacity, kv_heads, head_dim, value_dim;
+  };
+  explicit KvCache(const Size& size);
+
+  /// Appends rows k [T, K, D] and v [T, K, Dv]; sequence b gets offsets[b] … offsets[b+1]-1.
+  void append(View<const float, 3> k, View<const float, 3> v, std::span<const int64_t> offsets);
+
+  /// Sequence b becomes a copy of what sequence from[b] was (beam search).
+  void reorder(std::span<const int64_t> from);
+
+  View<const float, 3> k() const { return k_.view({rows(), size_.kv_heads, size_.head_dim}); }
+  View<const float, 3> v() const { return v_.view({rows(), size_.kv_heads, size_.value_dim}); }
+  std::span<const int64_t> offsets() const {
+    return offsets_;
+  }  // [B+1], of the room each sequence has
+  std::span<const int64_t> lengths() const { return lengths_; }  // [B], of what is filled
+  const Size& size() const { return size_; }
+
+ private:
+  int64_t rows() const { return size_.sequences * size_.capacity; }
+
+  Size size_;
+  Buffer k_, v_;
+  std::vector<int64_t> offsets_, lengths_;
+};
+
+/// attention_forward of rows that are the last of their sequences in the cache (their own keys
+/// appended already). Of `step`, q, q_offsets and the arithmetic are used; keys, lengths and
+/// positions come from the cache.
+void attention_decode(Attention step, const KvCache& cache, View<float, 3> out,
+                      View<float, 2> lse = {}, AttentionObserver* observer = nullptr);
+
+}  // namespace headwise
