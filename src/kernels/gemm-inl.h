@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "hwy/highway.h"
@@ -50,15 +49,12 @@ HWY_INLINE void transpose_4x4(const float* from, ptrdiff_t from_stride, float* t
   hn::StoreU(hn::ConcatUpperUpper(d, upper23, upper01), d, to + 3 * to_stride);
 }
 
-/// to[r * to_stride + c] = from(r, c), fast when either stride of `from` is 1.
-inline void copy_block(View<const float, 2> from, float* to, ptrdiff_t to_stride) {
-  const int64_t rows = from.extent(0);
-  const int64_t columns = from.extent(1);
-  if (columns == 0) return;
+/// to[R, C] = from[R, C], fast when either stride of `from` is 1.
+void copy_matrix(View<const float, 2> from, View<float, 2> to) {
+  const auto [rows, columns] = from.shape();
+  if (rows == 0 || columns == 0) return;
   if (from.stride(1) == 1) {
-    for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(to + r * to_stride, &from(r, 0), columns * sizeof(float));
-    }
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(&from(r, 0), columns, &to(r, 0));
     return;
   }
   const bool by_fours = from.stride(0) == 1;
@@ -66,13 +62,11 @@ inline void copy_block(View<const float, 2> from, float* to, ptrdiff_t to_stride
   const int64_t whole_columns = by_fours ? columns / 4 * 4 : 0;
   for (int64_t r = 0; r < whole_rows; r += 4) {
     for (int64_t c = 0; c < whole_columns; c += 4) {
-      transpose_4x4(&from(r, c), from.stride(1), to + r * to_stride + c, to_stride);
+      transpose_4x4(&from(r, c), from.stride(1), &to(r, c), to.stride(0));
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) {
-      to[r * to_stride + c] = from(r, c);
-    }
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to(r, c) = from(r, c);
   }
 }
 
@@ -81,13 +75,14 @@ void pack_panel(View<const float, 2> b, int64_t panel, float* to) {
   const int64_t begin = panel * kPanel;
   const int64_t columns = std::min<int64_t>(kPanel, b.extent(1) - begin);
   if (columns < kPanel) std::fill_n(to, b.extent(0) * kPanel, 0.0f);
-  copy_block({b.data() + begin * b.stride(1), {b.extent(0), columns}, b.strides()}, to, kPanel);
+  copy_matrix(block(b, {0, b.extent(0)}, {begin, begin + columns}),
+              {to, {b.extent(0), columns}, {kPanel, 1}});
 }
 
 /// sums[R][P * kPanel] = a[R][depth] · P panels, each sum one chain of FMAs in the order of k.
 template <int R, int P>
-void tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT panels, ptrdiff_t panel_stride,
-          int64_t depth, float* HWY_RESTRICT sums) {
+void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride, const float* HWY_RESTRICT panels,
+          ptrdiff_t panel_stride, int64_t depth, float* HWY_RESTRICT sums) {
   constexpr int kWidth = P * kVectors;
   const Wide d;
   WideVec sum[R][kWidth];
@@ -104,7 +99,7 @@ void tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT panels, ptrdiff
     }
     HWY_UNROLL(16)
     for (int r = 0; r < R; ++r) {
-      const WideVec x = hn::Set(d, a[r * kBlockStride + k]);
+      const WideVec x = hn::Set(d, a[r * a_stride + k]);
       HWY_UNROLL(16)
       for (int v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(x, b[v], sum[r][v]);
     }
@@ -116,7 +111,7 @@ void tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT panels, ptrdiff
   }
 }
 
-using TileFunction = void (*)(const float*, const float*, ptrdiff_t, int64_t, float*);
+using TileFunction = void (*)(const float*, ptrdiff_t, const float*, ptrdiff_t, int64_t, float*);
 struct TileChoice {
   int panels;  // as many as `wide` takes at once
   TileFunction wide;
@@ -129,13 +124,42 @@ constexpr std::array<TileChoice, kTileRows> tile_choices(std::integer_sequence<i
 }
 inline constexpr auto kTiles = tile_choices(std::make_integer_sequence<int, kTileRows>());
 
-/// One vector on its way out; null pointers are steps that are not asked for.
-template <class Act>
-HWY_INLINE void finish_vector(const float* sum, const float* bias, const float* residual, bool add,
-                              float* out) {
+/// out[R, N] = sums, or out += sums; rows of sums are `stride` apart.
+inline void store_tile(const float* sums, int64_t stride, bool add, View<float, 2> out) {
   const Wide d;
-  WideVec v = hn::Load(d, sum);
-  if (add) v = hn::Add(v, hn::LoadU(d, out));
+  for (int64_t r = 0; r < out.extent(0); ++r, sums += stride) {
+    float* to = &out(r, 0);
+    int64_t c = 0;
+    for (; c + kLanes <= out.extent(1); c += kLanes) {
+      const WideVec sum = hn::Load(d, sums + c);
+      hn::StoreU(add ? hn::Add(hn::LoadU(d, to + c), sum) : sum, d, to + c);
+    }
+    for (; c < out.extent(1); ++c) to[c] = add ? to[c] + sums[c] : sums[c];
+  }
+}
+
+/// out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow.
+inline void multiply_strip(View<const float, 2> a, const float* panels, ptrdiff_t panel_stride,
+                           bool add, View<float, 2> out) {
+  alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
+  const int64_t rows = out.extent(0);
+  const TileChoice& choice = kTiles[rows - 1];
+  for (int64_t c = 0; c < out.extent(1);) {
+    const bool wide = out.extent(1) - c > (choice.panels - 1) * kPanel;
+    const int64_t width = (wide ? choice.panels : 1) * kPanel;
+    const TileFunction multiply = wide ? choice.wide : choice.narrow;
+    multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), sums);
+    store_tile(sums, width, add, block(out, {0, rows}, {c, std::min(c + width, out.extent(1))}));
+    panels += width / kPanel * panel_stride;
+    c += width;
+  }
+}
+
+/// One vector through the epilogue; null pointers are steps that are not asked for.
+template <class Act>
+HWY_INLINE void finish_vector(const float* bias, const float* residual, float* out) {
+  const Wide d;
+  WideVec v = hn::LoadU(d, out);
   if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias));
   v = Act::apply(d, v);
   if (residual != nullptr) v = hn::Add(v, hn::LoadU(d, residual));
@@ -143,25 +167,26 @@ HWY_INLINE void finish_vector(const float* sum, const float* bias, const float* 
 }
 
 template <class Act>
-void finish_row(const float* sums, const float* bias, const float* residual, bool add, float* out,
-                int64_t columns) {
+void finish_row(const float* bias, const float* residual, float* out, int64_t columns) {
   const auto at = [](const float* p, int64_t c) { return p == nullptr ? nullptr : p + c; };
   int64_t c = 0;
   for (; c + kLanes <= columns; c += kLanes) {
-    finish_vector<Act>(sums + c, at(bias, c), at(residual, c), add, out + c);
+    finish_vector<Act>(at(bias, c), at(residual, c), out + c);
   }
-  if (c == columns) return;
+  const int64_t rest = columns - c;
+  if (rest == 0) return;
   // The last columns go through copies, so that nothing beyond the end is touched.
-  float part[3][kLanes] = {};
-  const auto copied = [&](const float* p, int i) -> const float* {
-    return p == nullptr ? nullptr : std::copy(p + c, p + columns, part[i]) - (columns - c);
-  };
-  if (add) copied(out, 2);
-  finish_vector<Act>(sums + c, copied(bias, 0), copied(residual, 1), add, part[2]);
-  std::copy_n(part[2], columns - c, out + c);
+  float bias_part[kLanes] = {};
+  float residual_part[kLanes] = {};
+  float out_part[kLanes] = {};
+  if (bias != nullptr) std::copy_n(bias + c, rest, bias_part);
+  if (residual != nullptr) std::copy_n(residual + c, rest, residual_part);
+  std::copy_n(out + c, rest, out_part);
+  finish_vector<Act>(bias ? bias_part : nullptr, residual ? residual_part : nullptr, out_part);
+  std::copy_n(out_part, rest, out + c);
 }
 
-using FinishRow = void (*)(const float*, const float*, const float*, bool, float*, int64_t);
+using FinishRow = void (*)(const float*, const float*, float*, int64_t);
 
 inline FinishRow finish_row_for(Activation activation) {
   switch (activation) {
@@ -181,65 +206,37 @@ inline FinishRow finish_row_for(Activation activation) {
   return finish_row<Identity>;
 }
 
-/// Where sums go: straight into the output until the last k, through the epilogue then.
-struct Finish {
-  const Product& product;
-  bool add;
-  bool last;
-  FinishRow row;
-
-  void operator()(const float* sums, Range rows, int64_t stride, int64_t column) const {
-    const Epilogue& epilogue = product.epilogue;
-    const float* bias = last && epilogue.bias.data() ? epilogue.bias.data() + column : nullptr;
-    const bool residual = last && epilogue.residual.data();
-    const int64_t columns = std::min(stride, product.out.extent(1) - column);
-    for (int64_t r = rows.begin; r < rows.end; ++r, sums += stride) {
-      row(sums, bias, residual ? &epilogue.residual(r, column) : nullptr, add,
-          &product.out(r, column), columns);
-    }
-  }
-};
-
-/// All tiles of one row strip of a block.
-inline void multiply_strip(const Product& product, const float* a, const float* panels,
-                           int64_t depth, Range rows, Range which, const Finish& finish) {
-  alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
-  const TileChoice& choice = kTiles[rows.size() - 1];
-  for (int64_t p = which.begin; p < which.end;) {
-    const bool wide = p + choice.panels <= which.end;
-    const int64_t count = wide ? choice.panels : 1;
-    const float* b = panels + p * product.panel_stride;
-    (wide ? choice.wide : choice.narrow)(a, b, product.panel_stride, depth, sums);
-    finish(sums, rows, count * kPanel, p * kPanel);
-    p += count;
+inline void finish_block(const Epilogue& epilogue, Range rows, Range columns, View<float, 2> out) {
+  const float* bias = epilogue.bias.data();
+  const bool residual = epilogue.residual.data() != nullptr;
+  if (bias == nullptr && !residual && epilogue.activation == Activation::none) return;
+  const FinishRow finish = finish_row_for(epilogue.activation);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    finish(bias == nullptr ? nullptr : bias + columns.begin,
+           residual ? &epilogue.residual(r, columns.begin) : nullptr, &out(r, columns.begin),
+           columns.size());
   }
 }
 
-/// Rows × panels of a product, whole: at most kBlockRows rows.
-void multiply_block(const Product& product, Range rows, Range panels) {
-  alignas(64) float a[kBlockRows * kBlockStride];
+/// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
+/// which are in L2, pass over it; the epilogue finds the block in L2.
+void multiply_block(const Product& product, Range rows, Range columns) {
+  const int64_t strips = ceil_div(rows.size(), kTileRows);
+  const int64_t group = kTiles[even_part(rows, 0, strips).size() - 1].panels * kPanel;
   const int64_t depth_all = product.a.extent(1);
   for (int64_t k = 0; k == 0 || k < depth_all; k += kBlockDepth) {
-    const int64_t depth = std::min<int64_t>(kBlockDepth, depth_all - k);
-    const bool last = product.last && k + depth == depth_all;
-    const Activation activation = last ? product.epilogue.activation : Activation::none;
-    const Finish finish{product, product.add || k > 0, last, finish_row_for(activation)};
-    const auto part = product.a.rows(rows.begin, rows.end);
-    copy_block({part.data() + k * part.stride(1), {rows.size(), depth}, part.strides()}, a,
-               kBlockStride);
-    const float* b = product.panels + k * kPanel;
-    // A group of panels stays in L1 while all strips of the block, which is in L2, pass over it.
-    const int64_t strips = ceil_div(rows.size(), kTileRows);
-    const int64_t group_size = kTiles[even_part(rows, 0, strips).size() - 1].panels;
-    for (int64_t p = panels.begin; p < panels.end; p += group_size) {
-      const Range group{p, std::min(p + group_size, panels.end)};
+    const Range depth{k, std::min(k + kBlockDepth, depth_all)};
+    for (int64_t c = columns.begin; c < columns.end; c += group) {
+      const Range part{c, std::min(c + group, columns.end)};
+      const float* panels = product.panels + c / kPanel * product.panel_stride + k * kPanel;
       for (int64_t s = 0; s < strips; ++s) {
         const Range strip = even_part(rows, s, strips);
-        multiply_strip(product, a + (strip.begin - rows.begin) * kBlockStride, b, depth, strip,
-                       group, finish);
+        multiply_strip(block(product.a, strip, depth), panels, product.panel_stride,
+                       product.add || k > 0, block(product.out, strip, part));
       }
     }
   }
+  if (product.last) finish_block(product.epilogue, rows, columns, product.out);
 }
 
 /// sums[N] += Σ_m x[M, N] for a few columns: 64 rows at a time, so that rounding does not pile up.

@@ -18,12 +18,13 @@ namespace headwise {
 namespace {
 
 HWY_EXPORT(pack_panel);
+HWY_EXPORT(copy_matrix);
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(sum_columns);
 
-// The part of a right operand that gemm packs at a time: small enough to stay in L3.
+// How much of its operands gemm reorders at a time: little enough to stay in L3.
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
-constexpr int64_t kScratchPanels = 192;
+constexpr int64_t kScratchWidth = 16 * kBlockColumns;
 constexpr int64_t kSumColumns = 64;
 
 [[noreturn]] void fail(const char* op, const char* what, const char* where, std::string got,
@@ -75,24 +76,43 @@ void pack(View<const float, 2> b, float* panels) {
   });
 }
 
+/// The same matrix with contiguous columns: `a` itself, or its copy in `scratch`.
+View<const float, 2> with_contiguous_columns(View<const float, 2> a, const Buffer& scratch) {
+  if (a.stride(1) == 1) return a;
+  const View<float, 2> copy(scratch.data(), a.shape());
+  parallel_panels(a.extent(0), kBlockRows, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(copy_matrix)(a.rows(begin, end), copy.rows(begin, end));
+  });
+  return copy;
+}
+
 void multiply(const Product& product) {
   const Range rows{0, product.out.extent(0)};
-  const Range panels{0, ceil_div(product.out.extent(1), kPanel)};
-  const int64_t block_panels = rows.size() <= kFewRows ? kBlockPanelsFewRows : kBlockPanels;
+  const int64_t columns = product.out.extent(1);
+  const int64_t width = rows.size() <= kFewRows ? kBlockColumnsFewRows : kBlockColumns;
   const int64_t row_blocks = ceil_div(rows.size(), kBlockRows);
-  const int64_t column_blocks = ceil_div(panels.size(), block_panels);
-  parallel_for(row_blocks * column_blocks, [&](int64_t block) {
-    const int64_t first = block % column_blocks * block_panels;
-    HWY_DYNAMIC_DISPATCH(multiply_block)
-    (product, even_part(rows, block / column_blocks, row_blocks),
-     {first, std::min(first + block_panels, panels.end)});
+  const int64_t column_blocks = ceil_div(columns, width);
+  parallel_for(row_blocks * column_blocks, [&](int64_t i) {
+    const Range part = even_part(rows, i / column_blocks, row_blocks);
+    const int64_t begin = i % column_blocks * width;
+    HWY_DYNAMIC_DISPATCH(multiply_block)(product, part, {begin, std::min(begin + width, columns)});
   });
 }
 
-View<const float, 2> sub(View<const float, 2> view, Range rows, Range columns) {
-  return {view.data() + rows.begin * view.stride(0) + columns.begin * view.stride(1),
-          {rows.size(), columns.size()},
-          view.strides()};
+/// What is left of an epilogue for one part of the output.
+Epilogue block(const Epilogue& whole, Range rows, Range columns) {
+  Epilogue part = whole;
+  if (part.bias.data() != nullptr) part.bias = part.bias.rows(columns.begin, columns.end);
+  if (part.residual.data() != nullptr) part.residual = block(part.residual, rows, columns);
+  return part;
+}
+
+/// Calls work(part) for parts of at most `size`; once, with an empty part, for nothing.
+template <class Work>
+void for_parts(int64_t whole, int64_t size, const Work& work) {
+  for (int64_t begin = 0; begin == 0 || begin < whole; begin += size) {
+    work(Range{begin, std::min(begin + size, whole)});
+  }
 }
 
 }  // namespace
@@ -107,6 +127,7 @@ PackedWeights::PackedWeights(View<const float, 2> weights)
 void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2> out,
             const Epilogue& epilogue) {
   check_shape("linear", "x", x.shape(), {x.extent(0), weights.inputs()});
+  check_contiguous_columns("linear", "x", x);
   check_output("linear", x.extent(0), weights.outputs(), out, epilogue);
   multiply({.a = x,
             .panels = weights.panels(),
@@ -119,30 +140,27 @@ void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2>
 
 void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
           const Epilogue& epilogue) {
-  const int64_t depth_all = a.extent(1);
-  check_shape("gemm", "b", b.shape(), {depth_all, b.extent(1)});
+  const auto [m, n] = c.shape();
+  const int64_t k = a.extent(1);
+  check_shape("gemm", "b", b.shape(), {k, b.extent(1)});
   check_output("gemm", a.extent(0), b.extent(1), c, epilogue);
-  const int64_t most_panels = std::min(kScratchPanels, ceil_div(b.extent(1), kPanel));
-  const Buffer scratch(most_panels * kPanel * std::min(kScratchDepth, depth_all));
-  for (int64_t n = 0; n < b.extent(1); n += kScratchPanels * kPanel) {
-    const Range columns{n, std::min(n + kScratchPanels * kPanel, b.extent(1))};
-    for (int64_t k = 0; k == 0 || k < depth_all; k += kScratchDepth) {
-      const Range depth{k, std::min(k + kScratchDepth, depth_all)};
-      pack(sub(b, depth, columns), scratch.data());
-      Epilogue part = epilogue;
-      if (part.bias.data() != nullptr) part.bias = part.bias.rows(columns.begin, columns.end);
-      if (part.residual.data() != nullptr) {
-        part.residual = sub(part.residual, {0, a.extent(0)}, columns);
-      }
-      multiply({.a = sub(a, {0, a.extent(0)}, depth),
-                .panels = scratch.data(),
-                .panel_stride = depth.size() * kPanel,
-                .out = {c.data() + n, {c.extent(0), columns.size()}, c.strides()},
-                .epilogue = part,
-                .add = epilogue.accumulate || k > 0,
-                .last = depth.end == depth_all});
-    }
-  }
+  const int64_t depth_most = std::min(kScratchDepth, k);
+  const Buffer panels(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
+  const Buffer a_copy(a.stride(1) == 1 ? 0 : std::min(kScratchWidth, m) * depth_most);
+  for_parts(n, kScratchWidth, [&, m = m](Range columns) {
+    for_parts(k, kScratchDepth, [&](Range depth) {
+      pack(block(b, depth, columns), panels.data());
+      for_parts(m, kScratchWidth, [&](Range rows) {
+        multiply({.a = with_contiguous_columns(block(a, rows, depth), a_copy),
+                  .panels = panels.data(),
+                  .panel_stride = depth.size() * kPanel,
+                  .out = block(c, rows, columns),
+                  .epilogue = block(epilogue, rows, columns),
+                  .add = epilogue.accumulate || depth.begin > 0,
+                  .last = depth.end == k});
+      });
+    });
+  });
 }
 
 void sum_rows(View<const float, 2> x, View<float, 1> sums) {
@@ -151,7 +169,7 @@ void sum_rows(View<const float, 2> x, View<float, 1> sums) {
   check_contiguous_columns("sum_rows", "sums", sums);
   parallel_panels(x.extent(1), kSumColumns, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(sum_columns)
-    (sub(x, {0, x.extent(0)}, {begin, end}), sums.data() + begin);
+    (block(x, {0, x.extent(0)}, {begin, end}), sums.data() + begin);
   });
 }
 

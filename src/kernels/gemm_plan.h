@@ -13,16 +13,13 @@ namespace headwise {
 inline constexpr int kPanel = 16;
 inline constexpr int kMaxTilePanels = 4;
 
-// A block is what one thread computes at once: its part of the left operand stays in L2, and a
-// panel of its depth in L1. The stride is apart from a power of two, so that rows do not fight for
-// the same cache sets.
-inline constexpr int kBlockRows = 96;
-inline constexpr int kBlockDepth = 256;
-inline constexpr int kBlockStride = kBlockDepth + 16;
-inline constexpr int kBlockPanels = 12;
-inline constexpr int kBlockPanelsFewRows =
-    4;  // more blocks to share where there is one row of them
-inline constexpr int kFewRows = 32;
+// A block is what one thread computes at once: its rows of the left operand stay in L2, a panel of
+// its depth (24 KB) in L1. Sums are cut at multiples of the depth, whatever else is cut.
+inline constexpr int64_t kBlockRows = 96;
+inline constexpr int64_t kBlockDepth = 384;
+inline constexpr int64_t kBlockColumns = 12 * kPanel;
+inline constexpr int64_t kBlockColumnsFewRows = 4 * kPanel;  // else too few blocks to share
+inline constexpr int64_t kFewRows = 32;
 
 struct Range {
   int64_t begin;
@@ -40,9 +37,16 @@ constexpr Range even_part(Range whole, int64_t i, int64_t count) {
   return {begin, begin + size + (i < larger ? 1 : 0)};
 }
 
+template <class T>
+View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
+  return {matrix.data() + rows.begin * matrix.stride(0) + columns.begin * matrix.stride(1),
+          {rows.size(), columns.size()},
+          matrix.strides()};
+}
+
 /// out[M, N] (+)= a[M, K] · panels, with the epilogue if this is the last part of K.
 struct Product {
-  View<const float, 2> a;
+  View<const float, 2> a;  // contiguous columns
   const float* panels;
   ptrdiff_t panel_stride;
   View<float, 2> out;

@@ -49,7 +49,7 @@ struct Matrix {
 /// Σ|ab|. The way is a block of depth and then the blocks; Σ|ab| has a mean of terms/4. Activations
 /// have slopes below 1.2 and are good to 8 ulp of a number of the size of the sum.
 float tolerance(int64_t terms) {
-  const float additions = static_cast<float>(std::min<int64_t>(terms, 256) + terms / 256 + 4);
+  const float additions = static_cast<float>(std::min<int64_t>(terms, 384) + terms / 384 + 4);
   const float size = static_cast<float>(terms) / 2 + 4;
   return (1.2f * additions / 2 + 8) * size * std::numeric_limits<float>::epsilon();
 }
