@@ -1,0 +1,187 @@
+// Multi-head attention as a layer: projections, the attention operator, the output projection.
+//
+// Forward and backward go in three steps each, so that the caller can work on queries and keys in
+// place between them (rotary positions, norms, a cache):
+//   project:  q = x Wq' + bq,  k = source Wk' + bk,  v = source Wv' + bv
+//   attend:   z = attention(q, k, v)                                   (kernels/attention.h)
+//   output:   out = z Wo' + bo
+//
+// Letters: T rows of x, S rows of the source (x itself in self attention), C width, Cs width of
+// the source, H query heads, K key/value heads, D head width, Dv value width. Rows of all sequences
+// lie one after the other; which belong together is said by the offsets given to attend.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+#include "headwise/kernels/attention.h"
+#include "headwise/kernels/gemm.h"
+
+namespace headwise {
+
+struct MultiHeadAttentionConfig {
+  int64_t width = 0;                    // C
+  int64_t heads = 0;                    // H; a layer without heads gives its output bias
+  std::optional<int64_t> kv_heads;      // K; H unless given
+  std::optional<int64_t> head_dim;      // D; C / H unless given, which must then be whole
+  std::optional<int64_t> value_dim;     // Dv; D unless given
+  std::optional<int64_t> source_width;  // Cs; given: cross attention
+  bool projection_bias = true;
+  bool output_bias = true;
+  std::vector<int32_t> kv_head;  // [H], each query head's key/value head; empty: h * K / H. Pruning
+                                 // leaves uneven groups, which need it.
+};
+
+/// A config with its defaults filled in.
+struct MultiHeadAttentionShape {
+  int64_t C = 0, Cs = 0, H = 0, K = 0, D = 0, Dv = 0;
+  bool cross = false, projection_bias = true, output_bias = true;
+  std::vector<int32_t> kv_head;
+
+  bool operator==(const MultiHeadAttentionShape&) const = default;
+};
+
+/// Throws Error for a config that is no layer.
+MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config);
+
+struct AttentionCount {
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;
+};
+
+/// What a layer holds, and what one sequence of `rows` rows over `keys` keys costs:
+///   parameters     C H D + Cs K (D + Dv) + H Dv C,  biases  H D + K (D + Dv)  and  C
+///   multiply-adds  rows C H D + new Cs K (D + Dv) + rows keys H (D + Dv) + rows H Dv C
+/// `new` rows get keys and values: all `keys` of a source, but only the `rows` of self attention,
+/// where the other keys are in a cache. A mask is not counted: causal needs about half the scores.
+AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t rows, int64_t keys);
+
+/// As nn.Linear stores them. Views may have any strides. Biases that the config has not are empty.
+struct SeparateProjections {
+  View<const float, 2> query;  // [H D, C]
+  View<const float, 2> key;    // [K D, Cs]
+  View<const float, 2> value;  // [K Dv, Cs]
+  View<const float, 1> query_bias, key_bias, value_bias;
+};
+
+/// As nn.MultiheadAttention stores them; GPT-2's c_attn is the transposed one. Needs Cs = C.
+struct FusedProjections {
+  View<const float, 2> in_proj;       // [H D + K D + K Dv, C]
+  View<const float, 1> in_proj_bias;  // [H D + K D + K Dv]
+};
+
+struct OutputProjection {
+  View<const float, 2> output;  // [C, H Dv]
+  View<const float, 1> output_bias;
+};
+
+/// The parameters of a layer, or their gradients, in one piece of memory; at first all 0.
+class MultiHeadAttentionWeights {
+ public:
+  explicit MultiHeadAttentionWeights(const MultiHeadAttentionConfig& config)
+      : MultiHeadAttentionWeights(resolve(config)) {}
+
+  void set(const SeparateProjections& projections, const OutputProjection& output);
+  void set(const FusedProjections& projections, const OutputProjection& output);
+
+  View<float, 2> query() const { return matrix(0, shape_.H * shape_.D, shape_.C); }
+  View<float, 2> key() const;
+  View<float, 2> value() const;
+  View<float, 2> output() const;
+  View<float, 1> query_bias() const;  // biases are empty if there are none
+  View<float, 1> key_bias() const;
+  View<float, 1> value_bias() const;
+  View<float, 1> output_bias() const;
+
+  /// Keys and values, and all three, as one matrix each; the latter only if Cs = C.
+  View<float, 2> key_value() const;
+  View<float, 2> in_proj() const;
+  View<float, 1> key_value_bias() const;
+  View<float, 1> in_proj_bias() const;
+
+  std::span<float> all() const { return values_.span(); }
+
+  /// Others of the same shape, all 0: gradients, the moments of an optimiser.
+  MultiHeadAttentionWeights zeros() const { return MultiHeadAttentionWeights(shape_); }
+  const MultiHeadAttentionShape& shape() const { return shape_; }
+
+ private:
+  explicit MultiHeadAttentionWeights(MultiHeadAttentionShape shape);
+  View<float, 2> matrix(int64_t at, int64_t rows, int64_t columns) const;
+  View<float, 1> bias(int64_t at, int64_t size) const;
+  void set_output(const OutputProjection& output);
+
+  MultiHeadAttentionShape shape_;
+  int64_t first_bias_ = 0;
+  Buffer values_;  // query, key, value, output; then the biases in this order
+};
+
+class MultiHeadAttention {
+ public:
+  /// What the steps of one forward and one backward hand on. Reused for other inputs and layers, it
+  /// allocates only to grow. The views are the latest step's, and the caller may write to them.
+  struct Pass {
+    View<float, 3> q, k, v;     // of project: [T, H, D], [S, K, D], [S, K, Dv]
+    View<float, 3> z;           // room for attend: [T, H, Dv], the outputs of the heads
+    View<float, 2> lse;         // room for attend: [T, H]
+    View<float, 3> dz;          // of backward_output
+    View<float, 3> dq, dk, dv;  // of backward_attend
+
+    Buffer projected, heads, sums, dprojected, dheads;  // where the views look
+  };
+
+  struct InputGradients {
+    View<float, 2> dx;       // [T, C], or none
+    View<float, 2> dsource;  // [S, Cs], or none; only in cross attention
+    bool add_to_dx = false;  // instead of overwriting
+    bool add_to_dsource = false;
+  };
+
+  explicit MultiHeadAttention(MultiHeadAttentionWeights weights);
+
+  /// x [T, C]; source [S, Cs] in cross attention, none in self attention. Their columns are
+  /// contiguous.
+  void project(View<const float, 2> x, View<const float, 2> source, Pass& pass) const;
+
+  /// `how` says everything but q, k, v and kv_head, which the layer fills in.
+  void attend(Attention how, Pass& pass, AttentionObserver* observer = nullptr) const;
+
+  /// out [T, C]. Of the epilogue the bias is the layer's; a residual can be added on the way.
+  void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
+
+  /// All three, for those who need nothing in between.
+  void forward(View<const float, 2> x, View<const float, 2> source, const Attention& how,
+               Pass& pass, View<float, 2> out, const Epilogue& epilogue = {}) const;
+
+  /// The mirror of output, attend, project: `how`, x and source are what those were given, and what
+  /// the caller did to q and k must be undone to dq and dk between the last two. Gradients of
+  /// weights are added to `gradients`, made by weights().zeros(). Of `more`, the layer fills
+  /// in dq, dk, dv.
+  void backward_output(View<const float, 2> dout, Pass& pass,
+                       MultiHeadAttentionWeights& gradients) const;
+  void backward_attend(Attention how, Pass& pass, AttentionGradients more = {}) const;
+  void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
+                        const InputGradients& inputs, MultiHeadAttentionWeights& gradients) const;
+
+  /// Who changes the weights calls repack(), or forward goes on with the old ones.
+  const MultiHeadAttentionWeights& weights() const { return weights_; }
+  void repack();
+
+  const MultiHeadAttentionShape& shape() const { return weights_.shape(); }
+
+ private:
+  void check_inputs(View<const float, 2> x, View<const float, 2> source) const;
+  void check_pass(const Pass& pass) const;
+  void check_gradients(const MultiHeadAttentionWeights& gradients) const;
+
+  MultiHeadAttentionWeights weights_;
+  PackedWeights input_;   // all projections in self attention, those of queries in cross attention
+  PackedWeights source_;  // keys and values in cross attention
+  PackedWeights output_;
+};
+
+}  // namespace headwise

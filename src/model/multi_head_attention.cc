@@ -1,0 +1,255 @@
+// The steps of multi-head attention: where their numbers lie, and the products between them.
+#include "headwise/model/multi_head_attention.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/shape.h"
+
+namespace headwise {
+namespace {
+
+template <class Shape>
+void check_shape(const char* where, const Shape& got, const Shape& expected,
+                 const char* hint = "") {
+  if (got == expected) return;
+  throw Error({.what = "multi_head_attention: the shape does not fit",
+               .where = where,
+               .got = to_string(got),
+               .expected = to_string(expected),
+               .hint = hint});
+}
+
+float* room(Buffer& buffer, int64_t size) {
+  if (buffer.size() < size) buffer = Buffer(size);
+  return buffer.data();
+}
+
+/// The projections of all rows, or their gradients: in self attention q, k and v of a row lie side
+/// by side, so that one product makes them; in cross attention k and v do, after all q.
+struct Projected {
+  View<float, 2> query;      // [T, H D]
+  View<float, 2> key_value;  // [S, K (D + Dv)]
+  View<float, 2> all;        // [T, H D + K (D + Dv)], only in self attention
+
+  Projected(const MultiHeadAttentionShape& s, int64_t rows, int64_t source_rows, Buffer& buffer) {
+    const int64_t q = s.H * s.D, kv = s.K * (s.D + s.Dv);
+    float* const data =
+        room(buffer, checked_add(checked_mul(rows, q), checked_mul(source_rows, kv)));
+    if (s.cross) {
+      query = {data, {rows, q}};
+      key_value = {at(data, rows * q), {source_rows, kv}};
+    } else {
+      all = {data, {rows, q + kv}};
+      query = {data, {rows, q}, {q + kv, 1}};
+      key_value = {at(data, q), {rows, kv}, {q + kv, 1}};
+    }
+  }
+
+  /// `heads` heads of `width` columns each, from column `first`.
+  static View<float, 3> heads_of(View<float, 2> rows, int64_t first, int64_t heads, int64_t width) {
+    return {at(rows.data(), first),
+            {rows.extent(0), heads, width},
+            {rows.stride(0), static_cast<ptrdiff_t>(width), 1}};
+  }
+
+ private:
+  static float* at(float* data, int64_t offset) { return data == nullptr ? data : data + offset; }
+};
+
+/// The same memory, without a head axis.
+View<float, 2> joined(View<float, 3> heads) {
+  return {heads.data(), {heads.extent(0), heads.extent(1) * heads.extent(2)}};
+}
+
+struct Linear {
+  View<const float, 2> x, weights;
+  View<const float, 2> dy;
+  View<float, 2> dx;  // or none
+  bool add_to_dx;
+  View<float, 2> dweights;
+  View<float, 1> dbias;  // or none
+};
+
+void backward(const Linear& linear) {
+  if (linear.dx.data() != nullptr) {
+    gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
+  }
+  gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = true});
+  if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights)
+    : weights_(std::move(weights)) {
+  repack();
+}
+
+void MultiHeadAttention::repack() {
+  input_ = PackedWeights(shape().cross ? weights_.query() : weights_.in_proj());
+  if (shape().cross) source_ = PackedWeights(weights_.key_value());
+  output_ = PackedWeights(weights_.output());
+}
+
+void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> source,
+                                 Pass& pass) const {
+  check_inputs(x, source);
+  const auto& s = shape();
+  const int64_t T = x.extent(0), S = s.cross ? source.extent(0) : T;
+  const Projected to(s, T, S, pass.projected);
+  pass.q = Projected::heads_of(to.query, 0, s.H, s.D);
+  pass.k = Projected::heads_of(to.key_value, 0, s.K, s.D);
+  pass.v = Projected::heads_of(to.key_value, s.K * s.D, s.K, s.Dv);
+  pass.z = {room(pass.heads, checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
+  pass.lse = {room(pass.sums, checked_mul(T, s.H)), {T, s.H}};
+  pass.dz = pass.dq = pass.dk = pass.dv = {};
+  if (s.cross) {
+    linear(x, input_, to.query, {.bias = weights_.query_bias()});
+    linear(source, source_, to.key_value, {.bias = weights_.key_value_bias()});
+  } else {
+    linear(x, input_, to.all, {.bias = weights_.in_proj_bias()});
+  }
+}
+
+void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* observer) const {
+  check_pass(pass);
+  how.q = pass.q;
+  how.k = pass.k;
+  how.v = pass.v;
+  how.kv_head = shape().kv_head;
+  attention_forward(how, pass.z, pass.lse, observer);
+}
+
+void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue epilogue) const {
+  check_pass(pass);
+  check_shape("out", out.shape(), {pass.z.extent(0), shape().C});
+  epilogue.bias = weights_.output_bias();
+  linear(joined(pass.z), output_, out, epilogue);
+}
+
+void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,
+                                 const Attention& how, Pass& pass, View<float, 2> out,
+                                 const Epilogue& epilogue) const {
+  project(x, source, pass);
+  attend(how, pass);
+  output(pass, out, epilogue);
+}
+
+void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
+                                         MultiHeadAttentionWeights& gradients) const {
+  check_pass(pass);
+  check_gradients(gradients);
+  check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
+  pass.dz = {room(pass.dheads, joined(pass.z).extent(0) * joined(pass.z).extent(1)),
+             pass.z.shape()};
+  backward({.x = joined(pass.z),
+            .weights = weights_.output(),
+            .dy = dout,
+            .dx = joined(pass.dz),
+            .add_to_dx = false,
+            .dweights = gradients.output(),
+            .dbias = gradients.output_bias()});
+}
+
+void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
+  check_pass(pass);
+  check_shape("dz", pass.dz.shape(), pass.z.shape(), "backward_output comes first");
+  const auto& s = shape();
+  const Projected to(s, pass.q.extent(0), pass.k.extent(0), pass.dprojected);
+  pass.dq = more.dq = Projected::heads_of(to.query, 0, s.H, s.D);
+  pass.dk = more.dk = Projected::heads_of(to.key_value, 0, s.K, s.D);
+  pass.dv = more.dv = Projected::heads_of(to.key_value, s.K * s.D, s.K, s.Dv);
+  how.q = pass.q;
+  how.k = pass.k;
+  how.v = pass.v;
+  how.kv_head = s.kv_head;
+  attention_backward(how, pass.z, pass.lse, pass.dz, more);
+}
+
+void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
+                                          const Pass& pass, const InputGradients& inputs,
+                                          MultiHeadAttentionWeights& gradients) const {
+  check_pass(pass);
+  check_gradients(gradients);
+  check_inputs(x, source);
+  const auto& s = shape();
+  const int64_t T = pass.q.extent(0), S = pass.k.extent(0);
+  check_shape("x", x.shape(), {T, s.C}, "give what project was given");
+  if (s.cross) check_shape("source", source.shape(), {S, s.Cs}, "give what project was given");
+  check_shape("dq", pass.dq.shape(), pass.q.shape(), "backward_attend comes first");
+  if (inputs.dx.data() != nullptr) check_shape("dx", inputs.dx.shape(), {T, s.C});
+  if (inputs.dsource.data() != nullptr) {
+    check_shape("dsource", inputs.dsource.shape(), {s.cross ? S : 0, s.Cs},
+                s.cross ? "" : "in self attention everything is in dx");
+  }
+  const auto rows_of = [&](const View<float, 3>& first, int64_t columns) {
+    return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
+  };
+  const int64_t q = s.H * s.D, kv = s.K * (s.D + s.Dv);
+  if (s.cross) {
+    backward({.x = x,
+              .weights = weights_.query(),
+              .dy = rows_of(pass.dq, q),
+              .dx = inputs.dx,
+              .add_to_dx = inputs.add_to_dx,
+              .dweights = gradients.query(),
+              .dbias = gradients.query_bias()});
+    backward({.x = source,
+              .weights = weights_.key_value(),
+              .dy = rows_of(pass.dk, kv),
+              .dx = inputs.dsource,
+              .add_to_dx = inputs.add_to_dsource,
+              .dweights = gradients.key_value(),
+              .dbias = gradients.key_value_bias()});
+  } else {
+    backward({.x = x,
+              .weights = weights_.in_proj(),
+              .dy = rows_of(pass.dq, q + kv),
+              .dx = inputs.dx,
+              .add_to_dx = inputs.add_to_dx,
+              .dweights = gradients.in_proj(),
+              .dbias = gradients.in_proj_bias()});
+  }
+}
+
+void MultiHeadAttention::check_inputs(View<const float, 2> x, View<const float, 2> source) const {
+  check_shape("x", x.shape(), {x.extent(0), shape().C});
+  if (shape().cross) {
+    check_shape("source", source.shape(), {source.extent(0), shape().Cs});
+  } else if (source.data() != nullptr) {
+    throw Error({.what = "multi_head_attention: a source was given to self attention",
+                 .where = "source",
+                 .got = to_string(source.shape()),
+                 .expected = "none",
+                 .hint = "set source_width for cross attention"});
+  }
+}
+
+void MultiHeadAttention::check_pass(const Pass& pass) const {
+  const auto& s = shape();
+  const int64_t T = pass.q.extent(0), S = pass.k.extent(0);
+  const char* hint = "project comes first, by the same layer";
+  check_shape("q", pass.q.shape(), {T, s.H, s.D}, hint);
+  check_shape("k", pass.k.shape(), {s.cross ? S : T, s.K, s.D}, hint);
+  check_shape("v", pass.v.shape(), {S, s.K, s.Dv}, hint);
+  check_shape("z", pass.z.shape(), {T, s.H, s.Dv}, hint);
+}
+
+void MultiHeadAttention::check_gradients(const MultiHeadAttentionWeights& gradients) const {
+  if (gradients.shape() == shape()) return;
+  const auto text = [](const MultiHeadAttentionShape& s) {
+    return fmt::format("C {}, Cs {}, H {}, K {}, D {}, Dv {}, biases {} and {}", s.C, s.Cs, s.H,
+                       s.K, s.D, s.Dv, s.projection_bias, s.output_bias);
+  };
+  throw Error({.what = "multi_head_attention: the gradients are of another layer",
+               .where = "gradients",
+               .got = text(gradients.shape()),
+               .expected = text(shape()),
+               .hint = "make them by weights().zeros()"});
+}
+
+}  // namespace headwise
