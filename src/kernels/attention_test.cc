@@ -131,6 +131,15 @@ TEST_P(AttentionTargets, LargeScores) {
                  bounds);
 }
 
+/// All weights are equal then, and queries and keys have no gradient.
+TEST_P(AttentionTargets, AScaleOfZero) {
+  const Problem problem({.sequences = {{9, 12}}, .scale = 0.0f});
+  const Answers<float> answers = solve(problem.attention(), problem.dout.view());
+  EXPECT_NEAR(answers.lse.view()(3, 1), std::log(12.0), kFunction * kUnit * std::log(12.0));
+  EXPECT_EQ(answers.dq.values(), std::vector<float>(9 * 2 * 8));
+  EXPECT_EQ(answers.dk.values(), std::vector<float>(12 * 2 * 8));
+}
+
 /// Each gradient alone, the others left out.
 TEST_P(AttentionTargets, GradientsMayBeLeftOut) {
   const Problem problem({.sequences = {{7, 9}, {4, 4}},
