@@ -212,6 +212,8 @@ TEST(AttentionErrors, Observer) {
   };
   watched("3 heads", [](Watch& w) { w.observer.heads.resize(3); });
   watched("key sets", [](Watch& w) { w.observer.key_sets = {w.sets.data(), {2, 6}}; });
+  watched("a given key past its sequence", [](Watch& w) { w.given[1] = 3; });
+  watched("a given key below none", [](Watch& w) { w.given[1] = -2; });
   watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
   watched("left out", [](Watch& w) { w.observer.left_out = w.observer.left_out.first(6); });
   watched("largest", [](Watch& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });

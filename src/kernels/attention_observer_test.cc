@@ -152,22 +152,6 @@ TEST(AttentionObserver, AddsToWhatItHas) {
   }
 }
 
-/// Such a key is never seen, so its rows count nowhere.
-TEST(AttentionObserver, GivenKeysOutsideTheirSequenceAreNotSeen) {
-  const Problem problem({.sequences = {{4, 4}, {3, 3}}});
-  const Attention attention = problem.attention();
-  Watch watch(attention, false, 1);
-  watch.given = {4, -2, int64_t{1} << 40, -(int64_t{1} << 40), 2, 0, 3};
-  watch.observer.given_key = watch.given;
-  Array<float, 3> out({7, 2, 8});
-  attention_forward(attention, out.view(), {}, &watch.observer);
-  for (int h = 0; h < 2; ++h) {
-    EXPECT_EQ(watch.observer.heads[h].mass_given.n, 2);
-    for (const int t : {0, 1, 2, 3, 6}) EXPECT_EQ(watch.given_weight[2 * t + h], 0);
-    for (const int t : {4, 5}) EXPECT_GT(watch.given_weight[2 * t + h], 0);
-  }
-}
-
 TEST(AttentionObserver, StatisticsAddUp) {
   HeadStatistics a, b;
   a.entropy = {1.5, 2};
