@@ -23,7 +23,7 @@ constexpr int64_t kLeastRows = 1024;       // shorter sequences come in batches
 constexpr int64_t kLongestForMaps = 2048;  // the peer stores maps: no longer than this
 constexpr double kTolerance = 1e-4;
 
-/// Refuses to go on if two results differ: a benchmark of a wrong result is worthless.
+/// Throws if two results differ: a benchmark of a wrong result is worthless.
 void require_equal(const std::string& name, const char* what, std::span<const float> ours,
                    std::span<const float> peer, double absolute) {
   double worst = ours.size() == peer.size() ? 0 : INFINITY;
@@ -47,9 +47,9 @@ double allowance(std::span<const float> numbers) {
 
 class AttentionBenchmark {
  public:
-  AttentionBenchmark(const Options& options, std::function<void(Result)> report)
+  AttentionBenchmark(const Options& options, Report& report)
       : options_(options),
-        report_(std::move(report)),
+        report_(report),
         harness_(options.quick ? Harness::Settings{.samples = 5, .race_seconds = 1}
                                : Harness::Settings{}) {
     if (!options.peer.empty()) peer_ = std::make_unique<Peer>(options.peer, "attention");
@@ -66,7 +66,7 @@ class AttentionBenchmark {
   void check(Op op, const std::string& name, AttentionProblem& problem);
 
   const Options& options_;
-  std::function<void(Result)> report_;
+  Report& report_;
   Harness harness_;
   std::unique_ptr<Peer> peer_;
 };
@@ -97,9 +97,10 @@ void AttentionBenchmark::check(Op op, const std::string& name, AttentionProblem&
   require_equal(name, "output", output, out, allowance(out));
   if (op == Op::kForwardBackward) {
     const std::vector<float> gradients = problem.gradients();
+    const char* names[] = {"gradient of q", "gradient of k", "gradient of v"};
     for (size_t which = 0; which < 3; ++which) {
       const auto gradient = part((1 + which) * output.size(), output.size());
-      require_equal(name, "gradient",
+      require_equal(name, names[which],
                     std::span(gradients).subspan(which * output.size(), output.size()), gradient,
                     allowance(gradient));
     }
@@ -141,7 +142,11 @@ void AttentionBenchmark::against_peer(Op op, const AttentionShape& shape, int th
                     {"D", shape.D},
                     {"causal", shape.causal},
                     {"threads", threads}});
-    check(op, name, problem);
+    try {
+      check(op, name, problem);
+    } catch (const Error& error) {
+      return report_.refused(error);
+    }
     sides.push_back([this](int64_t reps) { return peer_->time(reps); });
   }
   const std::vector<Timing> timings = harness_.race(threads, sides);
@@ -159,7 +164,7 @@ void AttentionBenchmark::against_peer(Op op, const AttentionShape& shape, int th
   result.goal = op == Op::kForward           ? goal_of_forward(shape)
                 : op == Op::kForwardBackward ? goal_of_forward_backward(shape)
                                              : (shape.N >= 512 ? 2.3 : 1.9);
-  report_(result);
+  report_.add(result);
 
   if (of_peak) {
     const double peak = harness_.fma_peak(1);
@@ -169,7 +174,7 @@ void AttentionBenchmark::against_peer(Op op, const AttentionShape& shape, int th
     if (peer_) *result.peer /= peak;
     result.goal = 0.8;
     result.goal_is_of_ours = true;
-    report_(result);
+    report_.add(result);
   }
 }
 
@@ -181,14 +186,14 @@ void AttentionBenchmark::overhead(const AttentionShape& shape, int threads) {
   const std::vector<Timing> timings = harness_.race(
       threads,
       {timer_of([&] { problem.observed_forward(); }), timer_of([&] { problem.forward(); })});
-  report_({.name = name,
-           .unit = "ms with, without",
-           .ours = timings[0].seconds * 1e3,
-           .peer = timings[1].seconds * 1e3,
-           .ratio = timings[0].seconds / timings[1].seconds,
-           .goal = shape.D == 64 ? 1.10 : 1.16,
-           .higher_is_better = false,
-           .disturbed = timings[0].disturbed || timings[1].disturbed});
+  report_.add({.name = name,
+               .unit = "ms with, without",
+               .ours = timings[0].seconds * 1e3,
+               .peer = timings[1].seconds * 1e3,
+               .ratio = timings[0].seconds / timings[1].seconds,
+               .goal = shape.D == 64 ? 1.10 : 1.16,
+               .higher_is_better = false,
+               .disturbed = timings[0].disturbed || timings[1].disturbed});
 }
 
 void AttentionBenchmark::memory() {
@@ -198,12 +203,12 @@ void AttentionBenchmark::memory() {
   if (!options_.select("memory " + sizes)) return;
   const AttentionMemory memory = measure_attention_memory(N, threads);
   fmt::print(stderr, "memory {}: {:.1f} MiB resident at most\n", sizes, memory.resident_mib);
-  report_({.name = "memory " + sizes,
-           .unit = "MiB of working memory",
-           .ours = memory.working_mib,
-           .goal = 64,
-           .higher_is_better = false,
-           .goal_is_of_ours = true});
+  report_.add({.name = "memory " + sizes,
+               .unit = "MiB of working memory",
+               .ours = memory.working_mib,
+               .goal = 64,
+               .higher_is_better = false,
+               .goal_is_of_ours = true});
 }
 
 void AttentionBenchmark::run() {
@@ -235,8 +240,7 @@ void AttentionBenchmark::run() {
 int main(int argc, char** argv) {
   using namespace headwise::bench;
   if (ran_as_memory_child(argc, argv)) return 0;
-  return run_benchmark(argc, argv, "bench attention: ours and PyTorch's, interleaved",
-                       [](const Options& options, const std::function<void(Result)>& report) {
-                         AttentionBenchmark(options, report).run();
-                       });
+  return run_benchmark(
+      argc, argv, "bench attention: ours and PyTorch's, interleaved",
+      [](const Options& options, Report& report) { AttentionBenchmark(options, report).run(); });
 }

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "fma_probe.h"
-#include "headwise/core/error.h"
 
 namespace headwise::bench {
 namespace {
@@ -49,12 +48,11 @@ nlohmann::json to_json(const Result& result) {
 }
 
 nlohmann::json to_json(const ErrorDetail& detail) {
-  return {{"error",
-           {{"what", detail.what},
-            {"where", detail.where},
-            {"got", detail.got},
-            {"expected", detail.expected},
-            {"hint", detail.hint}}}};
+  return {{"what", detail.what},
+          {"where", detail.where},
+          {"got", detail.got},
+          {"expected", detail.expected},
+          {"hint", detail.hint}};
 }
 
 std::string row(const Result& result) {
@@ -82,7 +80,7 @@ void print_table(const std::vector<Result>& results) {
 /// The message, on standard error and, if asked for, as JSON.
 int fail(const Options& options, const ErrorDetail& detail, const std::string& text) {
   fmt::print(stderr, "{}\n", text);
-  if (options.json) fmt::print("{}\n", to_json(detail).dump());
+  if (options.json) fmt::print("{}\n", nlohmann::json{{"error", to_json(detail)}}.dump());
   return 1;
 }
 
@@ -102,13 +100,41 @@ bool Options::select(const std::string& name) const {
 
 std::optional<bool> Result::met() const {
   const std::optional<double> value = goal_is_of_ours ? ours : ratio;
-  if (!value) return {};
+  if (!value || disturbed) return {};
   return higher_is_better ? *value >= goal : *value <= goal;
 }
 
-int run_benchmark(
-    int argc, char** argv, const std::string& title,
-    const std::function<void(const Options&, const std::function<void(Result)>&)>& measure) {
+void Report::add(Result result) {
+  if (!options_.select(result.name)) return;
+  fmt::print(stderr, "measured {}\n", result.name);
+  results_.push_back(std::move(result));
+}
+
+void Report::refused(const Error& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  refused_.push_back(error.detail());
+}
+
+int Report::print() const {
+  if (options_.json) {
+    const int threads = *std::max_element(options_.threads.begin(), options_.threads.end());
+    nlohmann::json document = {
+        {"machine", {{"cpu", cpu_name()}, {"simd", simd_target()}, {"threads", threads}}},
+        {"results", nlohmann::json::array()}};
+    for (const Result& result : results_) document["results"].push_back(to_json(result));
+    if (!refused_.empty()) document["error"] = to_json(refused_.front());
+    fmt::print("{}\n", document.dump(1));
+  } else {
+    print_table(results_);
+    for (const ErrorDetail& detail : refused_) {
+      fmt::print("{:<46} not measured: {}\n", detail.where, detail.what);
+    }
+  }
+  return refused_.empty() ? 0 : 1;
+}
+
+int run_benchmark(int argc, char** argv, const std::string& title,
+                  const std::function<void(const Options&, Report&)>& measure) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   Options options{.threads = cores > 1 ? std::vector{1, cores} : std::vector{1}};
   CLI::App app{title};
@@ -126,31 +152,15 @@ int run_benchmark(
     return app.exit(error) == 0 ? 0 : 2;
   }
 
-  std::vector<Result> results;
+  Report report(options);
   try {
-    measure(options, [&](Result result) {
-      if (!options.select(result.name)) return;
-      fmt::print(stderr, "measured {}\n", result.name);
-      results.push_back(std::move(result));
-    });
+    measure(options, report);
   } catch (const Error& error) {
     return fail(options, error.detail(), error.what());
   } catch (const std::exception& error) {
     return fail(options, {.what = error.what()}, error.what());
   }
-  if (options.json) {
-    nlohmann::json document = {
-        {"machine",
-         {{"cpu", cpu_name()},
-          {"simd", simd_target()},
-          {"threads", *std::max_element(options.threads.begin(), options.threads.end())}}},
-        {"results", nlohmann::json::array()}};
-    for (const Result& result : results) document["results"].push_back(to_json(result));
-    fmt::print("{}\n", document.dump(1));
-  } else {
-    print_table(results);
-  }
-  return 0;
+  return report.print();
 }
 
 }  // namespace headwise::bench

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "headwise/core/error.h"
+
 namespace headwise::bench {
 
 struct Options {
@@ -31,13 +33,32 @@ struct Result {
   bool goal_is_of_ours = false;  // otherwise the goal is the ratio's
   bool disturbed = false;
 
-  std::optional<bool> met() const;
+  std::optional<bool> met() const;  // unknown if disturbed, or without a ratio
 };
 
-/// Parses the command line, runs `measure`, which hands over results one by one as they come, and
-/// prints them. Returns the exit code.
-int run_benchmark(
-    int argc, char** argv, const std::string& title,
-    const std::function<void(const Options&, const std::function<void(Result)>&)>& measure);
+/// Where results go as they come.
+class Report {
+ public:
+  explicit Report(const Options& options) : options_(options) {}
+
+  /// Takes the result unless its row was not asked for.
+  void add(Result result);
+
+  /// Notes a row that is left out because what it would time is wrong; the run then fails, at its
+  /// end.
+  void refused(const Error& error);
+
+  /// Prints the table or the JSON document, and returns the exit code.
+  int print() const;
+
+ private:
+  const Options& options_;
+  std::vector<Result> results_;
+  std::vector<ErrorDetail> refused_;
+};
+
+/// Parses the command line, runs `measure` and prints its report. Returns the exit code.
+int run_benchmark(int argc, char** argv, const std::string& title,
+                  const std::function<void(const Options&, Report&)>& measure);
 
 }  // namespace headwise::bench
