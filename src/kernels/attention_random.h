@@ -10,8 +10,9 @@ namespace headwise {
 /// Something is dropped iff its random word is below this: with probability p to 2^-32.
 inline uint64_t dropout_threshold(float p) { return static_cast<uint64_t>(double{p} * 0x1p32); }
 
-/// Keys are drawn in chunks of 64: 16 Philox counters of 4 words, word w of counter c being key 16 w + c of the
-/// chunk, so that vectors of up to 16 lanes hold neighbouring keys on every SIMD target.
+/// Keys are drawn in chunks of 64: 16 Philox counters of 4 words, word w of counter c being key 16
+/// w + c of the chunk, so that vectors of up to 16 lanes hold neighbouring keys on every SIMD
+/// target.
 inline constexpr int64_t kDropoutChunk = 64;
 inline constexpr int64_t kDropoutLanes = 16;
 

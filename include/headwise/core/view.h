@@ -66,4 +66,12 @@ class View {
   Strides stride_{};
 };
 
+/// The same matrix seen the other way round; nothing is copied.
+template <class T>
+View<T, 2> transposed(View<T, 2> matrix) {
+  return {matrix.data(),
+          {matrix.extent(1), matrix.extent(0)},
+          {matrix.stride(1), matrix.stride(0)}};
+}
+
 }  // namespace headwise

@@ -1,0 +1,73 @@
+// Matrix products, the one seam for them: with bias, activation, residual and accumulation, and
+// with weights that are packed once and used many times.
+//
+// Every element of a product is a sum over k in an order that depends on K alone. So the same bits
+// come out for any number of threads, for packed and for plain weights, and for a row whatever
+// other rows are in the batch. They differ between SIMD targets.
+//
+// Inputs may have any strides: a transposed operand is transposed(view). Outputs, residuals and
+// bias have contiguous columns (rows may be apart) and overlap no input. Any extent may be 0.
+// Shapes that do not fit throw Error.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+
+namespace headwise {
+
+enum class Activation {
+  none,
+  relu,
+  gelu,       // x Φ(x), with the exact erf
+  gelu_tanh,  // the approximation of GPT-2
+  silu,       // x sigmoid(x)
+  tanh,
+};
+
+/// What happens to a product on its way out: out = activation([out +] product + bias) + residual.
+struct Epilogue {
+  bool accumulate = false;    // start from what `out` holds: the way to add into a residual stream
+  View<const float, 1> bias;  // [N], or none
+  Activation activation = Activation::none;
+  View<const float, 2> residual;  // [M, N], or none
+};
+
+/// Weights in the order the kernel reads them. A copy: later changes of the original do not show.
+class PackedWeights {
+ public:
+  PackedWeights() = default;
+
+  /// From [N, K] (outputs, inputs), as nn.Linear stores them. GPT-2's Conv1D stores [K, N]: pass
+  /// transposed(weights).
+  explicit PackedWeights(View<const float, 2> weights);
+
+  int64_t outputs() const { return outputs_; }
+  int64_t inputs() const { return inputs_; }
+  const float* panels() const { return panels_.data(); }  // only the kernel knows the order
+
+ private:
+  int64_t outputs_ = 0;
+  int64_t inputs_ = 0;
+  Buffer panels_;
+};
+
+/// out[M, N] = x[M, K] · Wᵀ, then the epilogue.
+void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2> out,
+            const Epilogue& epilogue = {});
+
+/// c[M, N] = a[M, K] · b[K, N], then the epilogue. The way for the backward pass:
+///   dX = dY · W       gemm(dy, w, dx)
+///   dW += dYᵀ · X     gemm(transposed(dy), x, dw, {.accumulate = true})
+void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+          const Epilogue& epilogue = {});
+
+/// sums[N] += Σ_m x[M, N], the gradient of a bias; x has contiguous columns.
+void sum_rows(View<const float, 2> x, View<float, 1> sums);
+
+/// The specification of gemm, as obvious loops with sums in double.
+void gemm_ref(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+              const Epilogue& epilogue = {});
+
+}  // namespace headwise

@@ -1,0 +1,40 @@
+// Working memory of one item of a parallel loop, kept by its thread for the next item.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+
+namespace headwise {
+
+/// Takes aligned, uninitialised arrays from the thread's memory; gives all of them back at its end.
+/// Scratches of one thread nest like scopes.
+class Scratch {
+ public:
+  Scratch() : arena_(arena()), blocks_before_(arena_.blocks.size()), used_before_(arena_.used) {}
+  ~Scratch() { arena_.release(blocks_before_, used_before_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  template <class T>
+  T* take(int64_t count) {
+    return reinterpret_cast<T*>(arena_.take(byte_count(std::array<int64_t, 1>{count}, sizeof(T))));
+  }
+
+ private:
+  struct Arena {
+    std::vector<AlignedBuffer<std::byte>> blocks;
+    size_t used = 0;  // of the last block
+
+    std::byte* take(size_t bytes);
+    void release(size_t blocks_before, size_t used_before);
+  };
+  static Arena& arena();
+
+  Arena& arena_;
+  size_t blocks_before_, used_before_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,290 @@
+// Scores of a block of rows against a block of keys, tile by tile, and what forward and backward
+// share of the softmax. Included once per SIMD target.
+#if defined(HEADWISE_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_INL_H_
+#undef HEADWISE_ATTENTION_INL_H_
+#else
+#define HEADWISE_ATTENTION_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "core/scratch.h"
+#include "kernels/attention_plan.h"
+#include "kernels/attention_random.h"
+#include "kernels/tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kRowBlock = 64;   // rows whose scores are held at once,
+constexpr int64_t kKeyBlock = 256;  // against this many keys
+constexpr int64_t kScoreStride = kKeyBlock + 16;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// 2^t for t ≤ 0, to about 2 units in the last place; below 2^-126 it stays there. NaN stays NaN.
+HWY_INLINE Vec exp2_nonpositive(Vec t) {
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
+  const Vec magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: the sum's low bits are round(t)
+  t = hn::Max(hn::Set(d, -126.0f), t);
+  const Vec shifted = hn::Add(t, magic);
+  const Vec f = hn::Sub(t, hn::Sub(shifted, magic));
+  Vec p = hn::Set(d, 1.3264720198e-03f);
+  p = hn::MulAdd(p, f, hn::Set(d, 9.6715131392e-03f));
+  p = hn::MulAdd(p, f, hn::Set(d, 5.5507337665e-02f));
+  p = hn::MulAdd(p, f, hn::Set(d, 2.4022242074e-01f));
+  p = hn::MulAdd(p, f, hn::Set(d, 6.9314697758e-01f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+}
+
+/// One row to be computed: head `head` of query row `t`.
+struct Row {
+  int64_t t;
+  int32_t head;
+  int32_t position;
+  Interval keys;  // that it sees
+  float gate;
+};
+
+/// Neighbouring rows whose products are formed together, and the keys that any, and that all of
+/// them see.
+struct RowTile {
+  int64_t first, rows;
+  Interval any, all;
+
+  bool sees(int64_t begin, int64_t end) const { return any.begin < end && any.end > begin; }
+  bool sees_all(int64_t begin, int64_t end) const { return all.begin <= begin && all.end >= end; }
+};
+
+/// Up to kRowBlock rows, cut into tiles.
+struct RowBlock {
+  const Row* rows;
+  int64_t count;
+  RowTile tiles[kRowBlock];
+  int64_t tile_count = 0;
+  Interval any;
+
+  RowBlock(const Row* from, int64_t n) : rows(from), count(n) {
+    for (int64_t r = 0; r < n;) {
+      RowTile& tile = tiles[tile_count++];
+      tile = {r, next_tile(n - r), from[r].keys, from[r].keys};
+      for (int64_t i = r + 1; i < r + tile.rows; ++i) {
+        tile.any.begin = std::min(tile.any.begin, from[i].keys.begin);
+        tile.any.end = std::max(tile.any.end, from[i].keys.end);
+        tile.all.begin = std::max(tile.all.begin, from[i].keys.begin);
+        tile.all.end = std::min(tile.all.end, from[i].keys.end);
+      }
+      any = r == 0 ? tile.any
+                   : Interval{std::min(any.begin, tile.any.begin), std::max(any.end, tile.any.end)};
+      r += tile.rows;
+    }
+  }
+};
+
+/// Part of `keys` inside the block of `count` keys from `first`, counted from there.
+HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
+  return {static_cast<int32_t>(std::clamp<int64_t>(keys.begin - first, 0, count)),
+          static_cast<int32_t>(std::clamp<int64_t>(keys.end - first, 0, count))};
+}
+
+/// s[row][key] = left row . right key, for tiles that see the keys; `right` packed by
+/// pack_transposed. If asked, row_max[row][lane] becomes the largest seen by each lane, masked keys
+/// included.
+template <bool kMax>
+HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t stride,
+                            const float* right, int64_t depth, int64_t first, int64_t keys,
+                            float* s, float* row_max) {
+  const F32 d;
+  for_each_panel(keys, [&](int64_t j, auto vectors) HEADWISE_LAMBDA {
+    constexpr int V = vectors();
+    for (int64_t i = 0; i < block.tile_count; ++i) {
+      const RowTile& tile = block.tiles[i];
+      if (!tile.sees(first + j, first + j + V * kLanes)) continue;
+      with_tile_rows(tile.rows, [&](auto rows) HEADWISE_LAMBDA {
+        constexpr int R = rows();
+        Vec c[R][V];
+        multiply_tile<Left::kRows>(left + tile.first * stride, stride, right + j * depth, depth, c);
+        float* to = s + tile.first * kScoreStride + j;
+        float* max = row_max + tile.first * kLanes;
+        HEADWISE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          hn::Store(c[r][0], d, to + r * kScoreStride);
+          if constexpr (V == 2) hn::Store(c[r][1], d, to + r * kScoreStride + kLanes);
+          if constexpr (kMax) {
+            const Vec m = V == 2 ? hn::Max(c[r][0], c[r][V - 1]) : c[r][0];
+            hn::Store(hn::Max(hn::Load(d, max + r * kLanes), m), d, max + r * kLanes);
+          }
+        }
+      });
+    }
+  });
+}
+
+/// to[row][column] = factor[row] * to[row][column] + sum over keys of s[row][key] *
+/// right[key][column], for tiles that see the keys; `right` [keys][columns] packed by pack_rows.
+/// Weights of keys that a row does not see are 0, which is enough unless `right` has an infinity or
+/// NaN: then rows are taken one by one.
+template <bool kFactor>
+HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const float* right, bool finite,
+                           int64_t columns, int64_t first, int64_t keys, const float* factor,
+                           float* to, int64_t stride) {
+  const F32 d;
+  for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+    constexpr int V = vectors();
+    const float* const panel = right + c0 * keys;
+    const auto tile_of = [&](auto rows, int64_t r0, Interval range) HEADWISE_LAMBDA {
+      constexpr int R = rows();
+      Vec c[R][V];
+      multiply_tile<Left::kRows>(s + r0 * kScoreStride + range.begin, kScoreStride,
+                                 panel + range.begin * V * kLanes, range.end - range.begin, c);
+      HEADWISE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        float* const at = to + (r0 + r) * stride + c0;
+        const Vec f = hn::Set(d, kFactor ? factor[r0 + r] : 1.0f);
+        HEADWISE_UNROLL
+        for (int v = 0; v < V; ++v) {
+          const Vec old = hn::Load(d, at + v * kLanes);
+          hn::Store(kFactor ? hn::MulAdd(f, old, c[r][v]) : hn::Add(old, c[r][v]), d,
+                    at + v * kLanes);
+        }
+      }
+    };
+    for (int64_t i = 0; i < block.tile_count; ++i) {
+      const RowTile& tile = block.tiles[i];
+      if (!tile.sees(first, first + keys)) continue;
+      if (HWY_LIKELY(finite)) {
+        const Interval range = within(tile.any, first, keys);
+        with_tile_rows(tile.rows,
+                       [&](auto rows) HEADWISE_LAMBDA { tile_of(rows, tile.first, range); });
+      } else {
+        for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
+          tile_of(std::integral_constant<int, 1>(), r, within(block.rows[r].keys, first, keys));
+        }
+      }
+    }
+  });
+}
+
+/// Softcap and bias of one row's scores in [begin, end); whole vectors around them may change too.
+HWY_INLINE void cap_and_bias(float* s, Interval keys, float cap, const float* bias) {
+  const F32 d;
+  const Vec inverse = hn::Set(d, cap > 0 ? 1 / cap : 0.0f);
+  for (int64_t j = keys.begin / kLanes * kLanes; j < keys.end; j += kLanes) {
+    Vec x = hn::Load(d, s + j);
+    if (cap > 0) x = hn::Mul(hn::Set(d, cap), hn::Tanh(d, hn::Mul(x, inverse)));
+    if (bias != nullptr) x = hn::Add(x, hn::LoadU(d, bias + j));
+    hn::Store(x, d, s + j);
+  }
+}
+
+/// Lanes of the vector at key j that are inside `keys`.
+HWY_INLINE hn::Mask<F32> inside(Interval keys, int64_t j) {
+  const hn::RebindToSigned<F32> di;
+  const auto key = hn::Iota(di, static_cast<int32_t>(j));
+  return hn::RebindMask(
+      F32(), hn::And(hn::Gt(key, hn::Set(di, keys.begin - 1)), hn::Lt(key, hn::Set(di, keys.end))));
+}
+
+/// Calls call(j, masked) for the vectors that hold `keys`; masked (a constant) where some lanes are
+/// outside.
+template <class Call>
+HWY_INLINE void for_each_vector(Interval keys, const Call& call) {
+  if (keys.empty()) return;
+  int64_t j = keys.begin / kLanes * kLanes;
+  if (j < keys.begin) {
+    call(j, std::true_type());
+    j += kLanes;
+  }
+  for (; j + kLanes <= keys.end; j += kLanes) call(j, std::false_type());
+  if (j < keys.end) call(j, std::true_type());
+}
+
+/// Zeros in the vectors that hold `outer` but not `inner`; those that hold both are already right.
+HWY_INLINE void clear_between(float* s, Interval outer, Interval inner) {
+  const F32 d;
+  const int64_t end = inner.empty() ? outer.end : inner.begin / kLanes * kLanes;
+  for (int64_t j = outer.begin / kLanes * kLanes; j < end; j += kLanes) {
+    hn::Store(hn::Zero(d), d, s + j);
+  }
+  if (inner.empty()) return;
+  for (int64_t j = round_up(inner.end, kLanes); j < outer.end; j += kLanes) {
+    hn::Store(hn::Zero(d), d, s + j);
+  }
+}
+
+/// The factors dropout puts on weights: 0 or `kept`, for keys j … j + kLanes of row t, head h.
+class Dropout {
+ public:
+  explicit Dropout(const Attention& a)
+      : key_(a.seed),
+        threshold_(static_cast<uint32_t>(dropout_threshold(a.dropout))),
+        kept_(1 / (1 - a.dropout)) {}
+
+  /// factors[0 … count) for keys first …, count and first multiples of kDropoutChunk.
+  void draw(int64_t t, int64_t head, int64_t first, int64_t count, float* factors) const {
+    for (int64_t j = 0; j < count; j += kDropoutChunk) {
+      for (int64_t lane = 0; lane < kDropoutLanes; lane += kLanes) {
+        draw_lanes(weight_counter(t, head, first + j + lane), factors + j + lane);
+      }
+    }
+  }
+
+ private:
+  using U32 = hn::ScalableTag<uint32_t>;
+  using Words = hn::Vec<U32>;
+
+  /// High and low halves of the products with a constant.
+  static HWY_INLINE void multiply(Words a, uint32_t by, Words& high, Words& low) {
+    const U32 d;
+    const hn::Repartition<uint64_t, U32> d64;
+    const Words b = hn::Set(d, by);
+    const auto even = hn::MulEven(a, b);
+    const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))), b);
+    low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+    high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+  }
+
+  HWY_INLINE void draw_lanes(PhiloxBlock counter, float* factors) const {
+    const U32 d;
+    const F32 df;
+    Words c0 = hn::Iota(d, counter[0]), c1 = hn::Set(d, counter[1]), c2 = hn::Set(d, counter[2]),
+          c3 = hn::Set(d, counter[3]);
+    uint32_t k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+      Words high0, low0, high1, low1;
+      multiply(c0, kPhiloxMul0, high0, low0);
+      multiply(c2, kPhiloxMul1, high1, low1);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+      c1 = low1;
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+      c3 = low0;
+      k0 += kPhiloxWeyl0;
+      k1 += kPhiloxWeyl1;
+    }
+    const Words words[4] = {c0, c1, c2, c3};
+    for (int w = 0; w < 4; ++w) {
+      const auto dropped = hn::Lt(words[w], hn::Set(d, threshold_));
+      hn::Store(hn::IfThenZeroElse(hn::RebindMask(df, dropped), hn::Set(df, kept_)), df,
+                factors + w * kDropoutLanes);
+    }
+  }
+
+  uint64_t key_;
+  uint32_t threshold_;
+  float kept_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,219 @@
+// Attention: checks, cuts the work into items, runs them, and adds up what they observed.
+#include "headwise/kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/core/parallel.h"
+#include "kernels/attention_checks.h"
+#include "kernels/attention_forward.h"
+#include "kernels/attention_plan.h"
+
+namespace headwise {
+namespace {
+
+/// Rows per item, a function of the shapes alone: enough to make packing cheap, few enough to share
+/// the work.
+std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
+  constexpr size_t kEnoughItems = 8;
+  std::vector<ForwardItem> items;
+  for (int64_t rows_per_item = 512; rows_per_item >= 128; rows_per_item /= 2) {
+    items.clear();
+    for (int64_t b = 0; b < plan.B; ++b) {
+      const int64_t rows = plan.sequences[b].q_rows;
+      for (int64_t kv = 0; kv < plan.K; ++kv) {
+        const int64_t group = static_cast<int64_t>(plan.query_heads[kv].size());
+        if (group == 0 || rows == 0) continue;
+        const int64_t parts = (rows * group + rows_per_item - 1) / rows_per_item;
+        const int64_t part = (rows + parts - 1) / parts;
+        for (int64_t begin = 0; begin < rows; begin += part) {
+          items.push_back({b, kv, begin, std::min(rows, begin + part)});
+        }
+      }
+    }
+    if (items.size() >= kEnoughItems) break;
+  }
+  return items;
+}
+
+void check_observer(const AttentionPlan& plan, const AttentionObserver& observer) {
+  const auto count = [](const char* name, size_t got, int64_t expected) {
+    if (got == 0 || static_cast<int64_t>(got) == expected) return;
+    throw Error({.what = fmt::format("attention: the observer's {} have the wrong number", name),
+                 .got = fmt::format("{}", got),
+                 .expected = fmt::format("{}", expected)});
+  };
+  count("heads", observer.heads.size(), plan.H);
+  count("given keys", observer.given_key.size(), plan.T);
+  count("left out keys", observer.left_out.size(), plan.S);
+  check_view("the observer's key sets", observer.key_sets, {observer.key_sets.extent(0), plan.S},
+             true);
+  check_view("the observer's largest", observer.largest, {plan.T, plan.H}, true);
+  check_view("the observer's largest_kept", observer.largest_kept, {plan.T, plan.H}, true);
+  check_view("the observer's given_weight", observer.given_weight, {plan.T, plan.H}, true);
+}
+
+/// The same for every head: which rows count for which statistic.
+ObservedRows observe_rows(const AttentionPlan& plan, const AttentionObserver& observer) {
+  ObservedRows seen;
+  seen.inverse_log_visible.resize(plan.T);
+  HeadStatistics& counts = seen.counts;
+  counts.mass_key_set.resize(observer.key_sets.extent(0));
+  for (const SequenceRows& sequence : plan.sequences) {
+    for (int64_t i = 0; i < sequence.q_real; ++i) {
+      const int64_t t = sequence.q_begin + i, p = plan.position(sequence, i);
+      const Interval keys = plan.visible(sequence, static_cast<int32_t>(p));
+      const auto sees = [&](int64_t key) { return key >= keys.begin && key < keys.end; };
+      if (keys.empty()) continue;
+      const int64_t visible = keys.end - keys.begin;
+      if (visible > 1) {
+        seen.inverse_log_visible[t] =
+            static_cast<float>(1 / std::log(static_cast<double>(visible)));
+        ++counts.entropy_ratio.n;
+      }
+      ++counts.entropy.n;
+      counts.mass_last.n += !plan.problem.mask.causal || sees(sequence.k_real - 1);
+      counts.mass_given.n += !observer.given_key.empty() && sees(observer.given_key[t]);
+      if (observer.cross) continue;
+      counts.mass_previous.n += sees(p - 1);
+      counts.mass_self.n += sees(p);
+      counts.mass_next.n += sees(p + 1);
+      for (int d = -kMaxOffset; d <= kMaxOffset; ++d) {
+        counts.offset_share[d + kMaxOffset].n += sees(p + d);
+      }
+    }
+  }
+  const int64_t rows = counts.entropy.n;
+  counts.confidence.n = counts.mass_first.n = rows;
+  for (Tally& tally : counts.mass_key_set) tally.n = rows;
+  (observer.cross ? counts.mass_diagonal : counts.distance).n = rows;
+  counts.mass_window.n = counts.distance.n;
+  return seen;
+}
+
+HeadStatistics statistics(const HeadSums& sums, HeadStatistics counts) {
+  counts.entropy.sum = sums.entropy;
+  counts.entropy_ratio.sum = sums.entropy_ratio;
+  counts.confidence.sum = sums.confidence;
+  counts.distance.sum = sums.distance;
+  counts.mass_previous.sum = sums.mass[HeadSums::kPrevious];
+  counts.mass_self.sum = sums.mass[HeadSums::kSelf];
+  counts.mass_next.sum = sums.mass[HeadSums::kNext];
+  counts.mass_window.sum = sums.mass[HeadSums::kWindow];
+  counts.mass_first.sum = sums.mass[HeadSums::kFirst];
+  counts.mass_last.sum = sums.mass[HeadSums::kLast];
+  counts.mass_given.sum = sums.mass[HeadSums::kGiven];
+  counts.mass_diagonal.sum = sums.mass[HeadSums::kDiagonal];
+  for (size_t d = 0; d < counts.offset_share.size(); ++d) {
+    counts.offset_share[d].sum = static_cast<double>(sums.largest_at[d]);
+  }
+  for (size_t g = 0; g < counts.mass_key_set.size(); ++g) {
+    counts.mass_key_set[g].sum = sums.key_set[g];
+  }
+  return counts;
+}
+
+/// Items in their order, so that the sums have the same bits whatever the threads.
+void add_up(const AttentionPlan& plan, const std::vector<ForwardItem>& items,
+            const Observation& observation, AttentionObserver& observer) {
+  observer.heads.resize(plan.H);
+  std::vector<HeadSums> totals(plan.H);
+  for (HeadSums& total : totals) total.key_set.resize(observer.key_sets.extent(0));
+  for (size_t index = 0; index < items.size(); ++index) {
+    const std::vector<int32_t>& heads = plan.query_heads[items[index].kv_head];
+    for (size_t g = 0; g < heads.size(); ++g) {
+      totals[heads[g]] += observation.sums[observation.first[index] + g];
+    }
+  }
+  for (int64_t h = 0; h < plan.H; ++h) {
+    observer.heads[h] += statistics(totals[h], observation.rows.counts);
+  }
+}
+
+}  // namespace
+
+HeadSums& HeadSums::operator+=(const HeadSums& other) {
+  entropy += other.entropy;
+  entropy_ratio += other.entropy_ratio;
+  confidence += other.confidence;
+  distance += other.distance;
+  for (size_t m = 0; m < mass.size(); ++m) mass[m] += other.mass[m];
+  for (size_t d = 0; d < largest_at.size(); ++d) largest_at[d] += other.largest_at[d];
+  for (size_t g = 0; g < key_set.size(); ++g) key_set[g] += other.key_set[g];
+  return *this;
+}
+
+HeadStatistics& HeadStatistics::operator+=(const HeadStatistics& other) {
+  entropy += other.entropy;
+  entropy_ratio += other.entropy_ratio;
+  confidence += other.confidence;
+  mass_first += other.mass_first;
+  mass_last += other.mass_last;
+  mass_given += other.mass_given;
+  distance += other.distance;
+  mass_previous += other.mass_previous;
+  mass_self += other.mass_self;
+  mass_next += other.mass_next;
+  mass_window += other.mass_window;
+  mass_diagonal += other.mass_diagonal;
+  for (size_t d = 0; d < offset_share.size(); ++d) offset_share[d] += other.offset_share[d];
+  mass_key_set.resize(std::max(mass_key_set.size(), other.mass_key_set.size()));
+  for (size_t g = 0; g < other.mass_key_set.size(); ++g) mass_key_set[g] += other.mass_key_set[g];
+  return *this;
+}
+
+std::vector<int32_t> t5_buckets(int64_t buckets, int64_t max_distance, bool bidirectional) {
+  const int64_t half = bidirectional ? buckets / 2 : buckets;
+  const int64_t exact = half / 2;
+  if (exact < 1 || max_distance <= exact) {
+    throw Error({.what = "t5_buckets: too few buckets, or too small a distance for them",
+                 .got = fmt::format("{} buckets, distance {}", buckets, max_distance),
+                 .expected = "at least one exact bucket, and a larger distance"});
+  }
+  // In float, as T5 has it: at powers of two the rounding decides.
+  const float spread = std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
+  const auto bucket_of = [&](int64_t far) {
+    if (far < exact) return far;
+    const float log = std::log(static_cast<float>(far) / static_cast<float>(exact));
+    return std::min(half - 1,
+                    exact + static_cast<int64_t>(log / spread * static_cast<float>(half - exact)));
+  };
+  std::vector<int32_t> result;
+  for (int64_t d = -max_distance; d <= max_distance; ++d) {
+    const int64_t side = bidirectional && d > 0 ? half : 0;
+    const int64_t far = bidirectional ? std::abs(d) : std::max<int64_t>(0, -d);
+    result.push_back(static_cast<int32_t>(side + bucket_of(far)));
+  }
+  return result;
+}
+
+void attention_forward(const Attention& attention, View<float, 3> out, View<float, 2> lse,
+                       AttentionObserver* observer) {
+  AttentionPlan plan(attention);
+  check_view("out", out, {plan.T, plan.H, plan.Dv}, false);
+  check_view("lse", lse, {plan.T, plan.H}, true);
+  const std::vector<ForwardItem> items = cut_forward(plan);
+  if (observer == nullptr) {
+    const ForwardOutputs outputs{out, lse, nullptr};
+    parallel_for(static_cast<int64_t>(items.size()),
+                 [&](int64_t i) { attention_forward_item(plan, items[i], i, outputs); });
+    return;
+  }
+  check_observer(plan, *observer);
+  if (!observer->cross) plan.need_distances();
+  const ObservedRows rows = observe_rows(plan, *observer);
+  Observation observation{*observer, rows, {}, {}};
+  int64_t heads = 0;
+  for (const ForwardItem& item : items) {
+    observation.first.push_back(heads);
+    heads += static_cast<int64_t>(plan.query_heads[item.kv_head].size());
+  }
+  observation.sums.resize(heads);
+  for (HeadSums& sums : observation.sums) sums.key_set.resize(observer->key_sets.extent(0));
+  const ForwardOutputs outputs{out, lse, &observation};
+  parallel_for(static_cast<int64_t>(items.size()),
+               [&](int64_t i) { attention_forward_item(plan, items[i], i, outputs); });
+  add_up(plan, items, observation, *observer);
+}
+
+}  // namespace headwise

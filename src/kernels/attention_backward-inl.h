@@ -1,0 +1,383 @@
+// The backward kernel: weights again from scores and saved log-sum-exp, then their gradients.
+// Included once per SIMD target.
+//
+// With P the weights, dP = dout . v, and delta = sum_j P dP = dout . out:
+//   dS = P (dP - delta),   dq = scale dS k,   dk = scale dS^T q,   dv = P^T dout
+#if defined(HEADWISE_ATTENTION_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_BACKWARD_INL_H_
+#undef HEADWISE_ATTENTION_BACKWARD_INL_H_
+#else
+#define HEADWISE_ATTENTION_BACKWARD_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention-inl.h"
+#include "kernels/attention_backward.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+/// to[0 … count), `stride` apart, = or += factor * from.
+HWY_INLINE void write_row(const float* from, int64_t count, float factor, bool add, float* to,
+                          ptrdiff_t stride) {
+  const F32 d;
+  int64_t c = 0;
+  if (stride == 1) {
+    for (; c + kLanes <= count; c += kLanes) {
+      const Vec x = hn::Mul(hn::Load(d, from + c), hn::Set(d, factor));
+      hn::StoreU(add ? hn::Add(hn::LoadU(d, to + c), x) : x, d, to + c);
+    }
+  }
+  for (; c < count; ++c) {
+    const float x = from[c] * factor;
+    to[c * stride] = add ? to[c * stride] + x : x;
+  }
+}
+
+/// to[key][column] += sum over rows of s[row][key] * right[row][column]; `right` packed by
+/// pack_rows.
+HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const float* right, bool finite,
+                           int64_t columns, int64_t first, int64_t keys, float* to,
+                           int64_t stride) {
+  const F32 d;
+  const auto tile_of = [&](auto count, auto vectors, int64_t j, int64_t c0, int64_t begin,
+                           int64_t end) HEADWISE_LAMBDA {
+    constexpr int R = count(), V = vectors();
+    Vec c[R][V];
+    multiply_tile<Left::kColumns>(s + begin * kScoreStride + j, kScoreStride,
+                                  right + c0 * block.count + begin * V * kLanes, end - begin, c);
+    HEADWISE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HEADWISE_UNROLL
+      for (int v = 0; v < V; ++v) {
+        float* const at = to + (j + r) * stride + c0 + v * kLanes;
+        hn::Store(hn::Add(hn::Load(d, at), c[r][v]), d, at);
+      }
+    }
+  };
+  const auto sees = [&](int64_t r, int64_t j, int64_t count) {
+    const Interval& seen = block.rows[r].keys;
+    return seen.begin < first + j + count && seen.end > first + j;
+  };
+  bool all = finite;
+  for (int64_t i = 0; i < block.tile_count; ++i) {
+    all = all && block.tiles[i].sees_all(first, first + keys);
+  }
+  for (int64_t j = 0; j < keys;) {
+    const int64_t count = next_tile(keys - j);
+    int64_t begin = 0, end = block.count;
+    if (!all) {
+      while (begin < end && !sees(begin, j, count)) ++begin;
+      while (end > begin && !sees(end - 1, j, count)) --end;
+    }
+    if (HWY_LIKELY(finite)) {
+      if (begin < end) {
+        for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+          with_tile_rows(count,
+                         [&](auto n) HEADWISE_LAMBDA { tile_of(n, vectors, j, c0, begin, end); });
+        });
+      }
+    } else {  // 0 * NaN would reach keys that the row does not see
+      for (int64_t key = j; key < j + count; ++key) {
+        for (int64_t r = begin; r < end; ++r) {
+          if (!sees(r, key, 1)) continue;
+          for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+            tile_of(std::integral_constant<int, 1>(), vectors, key, c0, r, r + 1);
+          });
+        }
+      }
+    }
+    j += count;
+  }
+}
+
+class Backward {
+ public:
+  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, Scratch& scratch)
+      : data_(data),
+        plan_(data.plan),
+        item_(item),
+        sequence_(plan_.sequences[item.b]),
+        dtable_(dtable),
+        scratch_(scratch),
+        d_stride_(round_up(plan_.D, kLanes)),
+        v_stride_(round_up(plan_.Dv, kLanes)),
+        dropout_(plan_.problem) {
+    gather_rows();
+    k_transposed_ = scratch.take<float>(kKeyBlock * plan_.D);
+    v_transposed_ = scratch.take<float>(kKeyBlock * plan_.Dv);
+    k_ = scratch.take<float>(kKeyBlock * d_stride_);
+    dk_ = scratch.take<float>(kKeyBlock * d_stride_);
+    dv_ = scratch.take<float>(kKeyBlock * v_stride_);
+    q_ = scratch.take<float>(kRowBlock * d_stride_);
+    q_packed_ = scratch.take<float>(kRowBlock * d_stride_);
+    dout_ = scratch.take<float>(kRowBlock * v_stride_);
+    dout_packed_ = scratch.take<float>(kRowBlock * v_stride_);
+    dq_ = scratch.take<float>(kRowBlock * d_stride_);
+    p_ = scratch.take<float>(kRowBlock * kScoreStride);
+    ds_ = scratch.take<float>(kRowBlock * kScoreStride);
+    if (plan_.problem.softcap > 0) slope_ = scratch.take<float>(kRowBlock * kScoreStride);
+    if (dtable != nullptr) {
+      const int64_t heads = static_cast<int64_t>(plan_.query_heads[item.kv_head].size());
+      lines_ = zeros(heads * distances());
+    }
+  }
+
+  void run() {
+    for (int64_t first = item_.key_begin; first < item_.key_end; first += kKeyBlock) {
+      keys(first, std::min(kKeyBlock, item_.key_end - first));
+    }
+    if (dtable_ != nullptr) fold_lines();
+  }
+
+ private:
+  float* zeros(int64_t count) {
+    float* const data = scratch_.take<float>(count);
+    std::fill_n(data, count, 0.0f);
+    return data;
+  }
+
+  int64_t distances() const { return plan_.max_distance() - plan_.min_distance() + 1; }
+
+  void gather_rows() {
+    const std::vector<int32_t>& heads = plan_.query_heads[item_.kv_head];
+    const int64_t end = std::min(item_.row_end, sequence_.q_real);
+    const int64_t most = std::max<int64_t>(0, end - item_.row_begin);
+    rows_ = scratch_.take<Row>(most * static_cast<int64_t>(heads.size()));
+    for (const int32_t h : heads) {
+      for (int64_t i = item_.row_begin; i < end; ++i) {
+        const int64_t t = sequence_.q_begin + i;
+        const float gate = plan_.gate(item_.b, t, h);
+        const int32_t position = plan_.position(sequence_, i);
+        const Interval keys = plan_.visible(sequence_, position);
+        if (gate != 0 && !keys.empty()) rows_[row_count_++] = {t, h, position, keys, gate};
+      }
+    }
+  }
+
+  Source source_of(const View<const float, 3>& view, int64_t first) const {
+    return {&view(sequence_.k_begin + first, item_.kv_head, 0), view.stride(0), view.stride(2)};
+  }
+
+  /// Everything that one block of keys takes part in.
+  void keys(int64_t first, int64_t count) {
+    const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
+    pack_transposed(source_of(k, first), count, plan_.D, k_transposed_);
+    pack_transposed(source_of(v, first), count, plan_.Dv, v_transposed_);
+    pack_rows(source_of(k, first), count, plan_.D, 1.0f, k_);
+    k_finite_ = all_finite(k_, count * d_stride_);
+    std::fill_n(dk_, count * d_stride_, 0.0f);
+    std::fill_n(dv_, count * v_stride_, 0.0f);
+    for (int64_t r = 0; r < row_count_; r += kRowBlock) {
+      const RowBlock rows(rows_ + r, std::min(kRowBlock, row_count_ - r));
+      if (rows.any.begin < first + count && rows.any.end > first) step(rows, first, count);
+    }
+    const AttentionGradients& to = data_.gradients;
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t s = sequence_.k_begin + first + j;
+      if (to.dk.data() != nullptr) {
+        write_row(dk_ + j * d_stride_, plan_.D, plan_.scale, !item_.first,
+                  &to.dk(s, item_.kv_head, 0), to.dk.stride(2));
+      }
+      if (to.dv.data() != nullptr) {
+        write_row(dv_ + j * v_stride_, plan_.Dv, 1.0f, !item_.first, &to.dv(s, item_.kv_head, 0),
+                  to.dv.stride(2));
+      }
+    }
+  }
+
+  /// One block of rows against one block of keys.
+  HWY_NOINLINE void step(const RowBlock& rows, int64_t first, int64_t count) {
+    load_rows(rows);
+    score_tiles<false>(rows, q_, d_stride_, k_transposed_, plan_.D, first, count, p_, nullptr);
+    score_tiles<false>(rows, dout_, v_stride_, v_transposed_, plan_.Dv, first, count, ds_, nullptr);
+    differentiate(rows, first, count);
+    const AttentionGradients& to = data_.gradients;
+    if (to.dv.data() != nullptr) {
+      weigh_keys(rows, p_, dout_packed_, dout_finite_, plan_.Dv, first, count, dv_, v_stride_);
+    }
+    if (to.dk.data() != nullptr) {
+      weigh_keys(rows, ds_, q_packed_, q_finite_, plan_.D, first, count, dk_, d_stride_);
+    }
+    if (to.dq.data() == nullptr) return;
+    std::fill_n(dq_, rows.count * d_stride_, 0.0f);
+    weigh_rows<false>(rows, ds_, k_, k_finite_, plan_.D, first, count, nullptr, dq_, d_stride_);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      write_row(dq_ + r * d_stride_, plan_.D, plan_.scale, true, &to.dq(row.t, row.head, 0),
+                to.dq.stride(2));
+    }
+  }
+
+  /// Queries and dout of the rows, for both kinds of products.
+  void load_rows(const RowBlock& rows) {
+    const View<const float, 3>&q = plan_.problem.q, &dout = data_.dout;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, plan_.scale * kLog2E,
+               q_ + r * d_stride_, d_stride_);
+      copy_row({&dout(row.t, row.head, 0), 0, dout.stride(2)}, 0, plan_.Dv, row.gate,
+               dout_ + r * v_stride_, v_stride_);
+    }
+    // dk is scaled when it is written: its q must not be.
+    const float unscale = 1 / (plan_.scale * kLog2E);
+    pack_rows({q_, d_stride_, 1}, rows.count, plan_.D, unscale, q_packed_);
+    pack_rows({dout_, v_stride_, 1}, rows.count, plan_.Dv, 1.0f, dout_packed_);
+    q_finite_ = all_finite(q_packed_, rows.count * d_stride_);
+    dout_finite_ = all_finite(dout_packed_, rows.count * v_stride_);
+  }
+
+  /// From scores in p_ and dP in ds_ to weights (after dropout) and dS.
+  HWY_NOINLINE void differentiate(const RowBlock& rows, int64_t first, int64_t count) {
+    const F32 d;
+    HWY_ALIGN float factors[kKeyBlock];
+    const float cap = plan_.problem.softcap * kLog2E;
+    for (int64_t i = 0; i < rows.tile_count; ++i) {
+      const RowTile& tile = rows.tiles[i];
+      const Interval any = within(tile.any, first, count);
+      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
+        const Row& row = rows.rows[r];
+        float* const p = p_ + r * kScoreStride;
+        float* const ds = ds_ + r * kScoreStride;
+        float* const slope = slope_ == nullptr ? nullptr : slope_ + r * kScoreStride;
+        const Interval seen = within(row.keys, first, count);
+        if (slope != nullptr) slopes(p, seen, cap, slope);
+        const float* bias = plan_.bias(row.head);
+        if (bias != nullptr) bias += first - row.position;
+        if (cap > 0 || bias != nullptr) cap_and_bias(p, seen, cap, bias);
+        const Vec lse = hn::Set(d, data_.lse(row.t, row.head) * kLog2E);
+        const Vec delta = hn::Set(d, data_.delta[row.t * plan_.H + row.head]);
+        if (plan_.problem.dropout == 0) {
+          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+            Vec e = exp2_nonpositive(hn::Sub(hn::Load(d, p + j), lse));
+            Vec g = hn::Mul(e, hn::Sub(hn::Load(d, ds + j), delta));
+            if constexpr (masked()) {
+              e = hn::IfThenElseZero(inside(seen, j), e);
+              g = hn::IfThenElseZero(inside(seen, j), g);
+            }
+            hn::Store(e, d, p + j);
+            hn::Store(g, d, ds + j);
+          });
+        } else {
+          dropout_.draw(row.t, row.head, first, kKeyBlock, factors);
+          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+            const Vec kept = hn::Load(d, factors + j);
+            Vec e = exp2_nonpositive(hn::Sub(hn::Load(d, p + j), lse));
+            Vec g = hn::Mul(e, hn::MulSub(kept, hn::Load(d, ds + j), delta));
+            if constexpr (masked()) {
+              e = hn::IfThenElseZero(inside(seen, j), e);
+              g = hn::IfThenElseZero(inside(seen, j), g);
+            }
+            hn::Store(hn::Mul(e, kept), d, p + j);
+            hn::Store(g, d, ds + j);
+          });
+        }
+        clear_between(p, any, seen);
+        clear_between(ds, any, seen);
+        if (lines_ != nullptr) add_to_line(row, ds, seen, first);
+        if (slope != nullptr) {
+          for_each_vector(seen, [&](int64_t j, auto) HEADWISE_LAMBDA {
+            hn::Store(hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j)), d, ds + j);
+          });
+        }
+      }
+    }
+  }
+
+  /// The derivative of the softcap, 1 - tanh^2, at raw scores.
+  static HWY_INLINE void slopes(const float* s, Interval keys, float cap, float* slope) {
+    const F32 d;
+    for_each_vector(keys, [&](int64_t j, auto) HEADWISE_LAMBDA {
+      const Vec t = hn::Tanh(d, hn::Mul(hn::Load(d, s + j), hn::Set(d, 1 / cap)));
+      hn::Store(hn::NegMulAdd(t, t, hn::Set(d, 1.0f)), d, slope + j);
+    });
+  }
+
+  /// The gradient of the bias at every distance.
+  HWY_INLINE void add_to_line(const Row& row, const float* ds, Interval keys, int64_t first) {
+    const F32 d;
+    const std::vector<int32_t>& heads = plan_.query_heads[item_.kv_head];
+    const int64_t g = std::find(heads.begin(), heads.end(), row.head) - heads.begin();
+    float* const line = lines_ + g * distances() - plan_.min_distance() + first - row.position;
+    for (int64_t j = keys.begin / kLanes * kLanes; j < keys.end; j += kLanes) {
+      hn::StoreU(hn::Add(hn::LoadU(d, line + j), hn::Load(d, ds + j)), d, line + j);
+    }
+  }
+
+  void fold_lines() {
+    const int64_t heads = static_cast<int64_t>(plan_.query_heads[item_.kv_head].size());
+    const int64_t buckets = plan_.problem.relative_bias.table.extent(1);
+    for (int64_t g = 0; g < heads; ++g) {
+      for (int64_t i = 0; i < distances(); ++i) {
+        dtable_[g * buckets + plan_.bucket(plan_.min_distance() + i)] +=
+            lines_[g * distances() + i];
+      }
+    }
+  }
+
+  const BackwardData& data_;
+  const AttentionPlan& plan_;
+  const BackwardItem& item_;
+  const SequenceRows& sequence_;
+  double* dtable_;
+  Scratch& scratch_;
+  int64_t d_stride_, v_stride_;
+  Dropout dropout_;
+  Row* rows_;
+  int64_t row_count_ = 0;
+  float *k_transposed_, *v_transposed_, *k_;     // of the keys' block, packed
+  float *dk_, *dv_;                              // [kKeyBlock][stride]
+  float *q_, *q_packed_, *dout_, *dout_packed_;  // of the rows' block
+  float* dq_;                                    // [kRowBlock][d_stride]
+  float *p_, *ds_;                               // [kRowBlock][kScoreStride]
+  float* slope_ = nullptr;                       // likewise, of the softcap
+  float* lines_ = nullptr;                       // [heads][distances]
+  bool k_finite_, q_finite_, dout_finite_;
+};
+
+void backward_item(const BackwardData& data, const BackwardItem& item, double* dtable) {
+  Scratch scratch;
+  Backward(data, item, dtable, scratch).run();
+}
+
+void backward_rows(BackwardData& data, int64_t b, int64_t begin, int64_t end) {
+  const F32 d;
+  const AttentionPlan& plan = data.plan;
+  const SequenceRows& sequence = plan.sequences[b];
+  const View<float, 3>& dq = data.gradients.dq;
+  const bool straight = data.out.stride(2) == 1 && data.dout.stride(2) == 1;
+  for (int64_t t = begin; t < end; ++t) {
+    const int64_t i = t - sequence.q_begin;
+    const bool none =
+        i >= sequence.q_real || plan.visible(sequence, plan.position(sequence, i)).empty();
+    for (int64_t h = 0; h < plan.H; ++h) {
+      if (dq.data() != nullptr) {
+        for (int64_t c = 0; c < plan.D; ++c) dq(t, h, c) = 0;
+      }
+      float sum = 0;
+      if (!none && plan.gate(b, t, h) != 0) {
+        int64_t c = 0;
+        if (straight) {
+          const float* const x = &data.out(t, h, 0);
+          const float* const y = &data.dout(t, h, 0);
+          Vec total = hn::Zero(d);
+          for (; c + kLanes <= plan.Dv; c += kLanes) {
+            total = hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, y + c), total);
+          }
+          sum = hn::GetLane(hn::SumOfLanes(d, total));
+        }
+        for (; c < plan.Dv; ++c) sum += data.out(t, h, c) * data.dout(t, h, c);
+      }
+      data.delta[t * plan.H + h] = sum;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

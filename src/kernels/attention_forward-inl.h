@@ -1,0 +1,407 @@
+// The forward kernel. Included once per SIMD target.
+#if defined(HEADWISE_ATTENTION_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_FORWARD_INL_H_
+#undef HEADWISE_ATTENTION_FORWARD_INL_H_
+#else
+#define HEADWISE_ATTENTION_FORWARD_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention-inl.h"
+#include "kernels/attention_forward.h"
+#include "kernels/attention_observe-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+/// With so few rows, keys and values are read in place instead of being packed.
+constexpr int64_t kFewRows = 8;
+
+/// A block of keys as the products want it.
+struct KeyBlock {
+  int64_t first, keys;
+  const float* transposed;  // keys, packed
+  const float* values;      // packed
+  bool finite;              // all values are
+};
+
+/// The running softmax of an item's rows: scores so far relative to `maximum`, in base 2.
+class Forward {
+ public:
+  Forward(const AttentionPlan& plan, const ForwardItem& item, const ForwardOutputs& outputs,
+          Scratch& scratch)
+      : plan_(plan),
+        sequence_(plan.sequences[item.b]),
+        kv_head_(item.kv_head),
+        outputs_(outputs),
+        scratch_(scratch),
+        q_stride_(round_up(plan.D, kLanes)),
+        out_stride_(round_up(plan.Dv, kLanes)) {
+    gather_rows(item);
+    const int64_t padded = round_up(row_count_, kLanes);
+    q_ = scratch.take<float>(row_count_ * q_stride_);
+    out_ = zeros(row_count_ * out_stride_);
+    sum_ = zeros(padded * kLanes);
+    maximum_ = scratch.take<float>(padded);
+    std::fill_n(maximum_, padded, -kInfinity);
+    s_ = scratch.take<float>(kRowBlock * kScoreStride);
+    const View<const float, 3>& q = plan.problem.q;
+    for (int64_t r = 0; r < row_count_; ++r) {
+      const Source source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
+      copy_row(source, 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
+    }
+  }
+
+  void run(HeadSums* sums) {
+    if (row_count_ == 0) return;
+    Interval keys = rows_[0].keys;
+    for (int64_t r = 1; r < row_count_; ++r) {
+      keys.begin = std::min(keys.begin, rows_[r].keys.begin);
+      keys.end = std::max(keys.end, rows_[r].keys.end);
+    }
+    if (outputs_.observation != nullptr) {
+      RowObserver observer(plan_, sequence_, *outputs_.observation, rows_, row_count_, scratch_);
+      for_each_key_block<true>(keys, &observer);
+      finish(&observer, sums);
+    } else {
+      for_each_key_block<false>(keys, nullptr);
+      finish(nullptr, nullptr);
+    }
+  }
+
+ private:
+  float* zeros(int64_t count) {
+    float* const data = scratch_.take<float>(count);
+    std::fill_n(data, count, 0.0f);
+    return data;
+  }
+
+  /// The rows to compute, one head after the other; the others' results are written at once.
+  void gather_rows(const ForwardItem& item) {
+    const std::vector<int32_t>& heads = plan_.query_heads[kv_head_];
+    rows_ = scratch_.take<Row>((item.end - item.begin) * static_cast<int64_t>(heads.size()));
+    for (const int32_t h : heads) {
+      for (int64_t i = item.begin; i < item.end; ++i) {
+        const int64_t t = sequence_.q_begin + i;
+        const float gate = plan_.gate(item.b, t, h);
+        const int32_t position = plan_.position(sequence_, i);
+        const Interval keys = plan_.visible(sequence_, position);
+        const bool skip = gate == 0 && outputs_.observation == nullptr;
+        if (i >= sequence_.q_real || keys.empty() || skip) {
+          write_nothing(t, h);
+        } else {
+          rows_[row_count_++] = {t, h, position, keys, gate};
+        }
+      }
+    }
+  }
+
+  void write_nothing(int64_t t, int32_t h) {
+    for (int64_t c = 0; c < plan_.Dv; ++c) outputs_.out(t, h, c) = 0;
+    if (outputs_.lse.data() != nullptr) outputs_.lse(t, h) = -kInfinity;
+    if (outputs_.observation == nullptr) return;
+    const AttentionObserver& observer = outputs_.observation->observer;
+    if (observer.largest.data() != nullptr) observer.largest(t, h) = -1;
+    if (observer.largest_kept.data() != nullptr) observer.largest_kept(t, h) = -1;
+    if (observer.given_weight.data() != nullptr) observer.given_weight(t, h) = 0;
+  }
+
+  Source source_of(const View<const float, 3>& view, int64_t first) const {
+    return {&view(sequence_.k_begin + first, kv_head_, 0), view.stride(0), view.stride(2)};
+  }
+
+  template <bool kObserve>
+  void for_each_key_block(Interval keys, RowObserver* observer) {
+    const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
+    const bool in_place = row_count_ <= kFewRows && k.stride(2) == 1 && v.stride(2) == 1;
+    float* const transposed = in_place ? nullptr : scratch_.take<float>(kKeyBlock * plan_.D);
+    float* const values = in_place ? nullptr : scratch_.take<float>(kKeyBlock * out_stride_);
+    for (int64_t first = keys.begin / kKeyBlock * kKeyBlock; first < keys.end; first += kKeyBlock) {
+      KeyBlock block{first, std::min<int64_t>(kKeyBlock, keys.end - first), transposed, values,
+                     true};
+      if (!in_place) {
+        pack_transposed(source_of(k, first), block.keys, plan_.D, transposed);
+        pack_rows(source_of(v, first), block.keys, plan_.Dv, 1.0f, values);
+        block.finite = all_finite(values, block.keys * out_stride_);
+      }
+      if constexpr (kObserve) observer->begin_keys(first, block.keys);
+      for (int64_t r = 0; r < row_count_; r += kRowBlock) {
+        const RowBlock rows(rows_ + r, std::min(kRowBlock, row_count_ - r));
+        if (rows.any.begin < first + block.keys && rows.any.end > first) {
+          step<kObserve>(rows, r, block, in_place, observer);
+        }
+      }
+    }
+  }
+
+  /// One block of rows against one block of keys.
+  template <bool kObserve>
+  HWY_NOINLINE void step(const RowBlock& rows, int64_t r0, const KeyBlock& block, bool in_place,
+                         RowObserver* observer) {
+    const F32 d;
+    HWY_ALIGN float row_max[kRowBlock * kLanes];
+    HWY_ALIGN float alpha[kRowBlock], delta[kRowBlock], next[kRowBlock];
+    if (in_place) {
+      score_in_place(rows, r0, block);
+    } else {
+      for (int64_t i = 0; i < rows.count * kLanes; i += kLanes) {
+        hn::Store(hn::Set(d, -kInfinity), d, row_max + i);
+      }
+      score_tiles<true>(rows, q_ + r0 * q_stride_, q_stride_, block.transposed, plan_.D,
+                        block.first, block.keys, s_, row_max);
+    }
+    update_maxima<kObserve>(rows, r0, block, in_place, row_max, next, observer);
+    for (int64_t r = 0; r < rows.count; r += kLanes) {
+      const Vec before = hn::Load(d, maximum_ + r0 + r), after = hn::Load(d, next + r);
+      const Vec moved = hn::Max(hn::Set(d, -126.0f), hn::Sub(before, after));
+      const auto same = hn::Eq(before, after);
+      hn::Store(hn::IfThenElse(same, hn::Set(d, 1.0f), exp2_nonpositive(moved)), d, alpha + r);
+      hn::Store(hn::IfThenElse(same, hn::Zero(d), moved), d, delta + r);
+      hn::Store(after, d, maximum_ + r0 + r);
+    }
+    exponentiate<kObserve>(rows, r0, block, alpha, delta, observer);
+    if (plan_.problem.dropout > 0) drop(rows, block);
+    if (in_place) {
+      weigh_in_place(rows, r0, block, alpha);
+    } else {
+      weigh_rows<true>(rows, s_, block.values, block.finite, plan_.Dv, block.first, block.keys,
+                       alpha, out_ + r0 * out_stride_, out_stride_);
+    }
+  }
+
+  template <bool kObserve>
+  HWY_INLINE void update_maxima(const RowBlock& rows, int64_t r0, const KeyBlock& block,
+                                bool in_place, const float* row_max, float* next,
+                                RowObserver* observer) {
+    const F32 d;
+    const float cap = plan_.problem.softcap * kLog2E;
+    for (int64_t i = 0; i < rows.tile_count; ++i) {
+      const RowTile& tile = rows.tiles[i];
+      const bool all = tile.sees_all(block.first, block.first + block.keys) && !in_place &&
+                       block.keys % kLanes == 0;
+      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
+        float* const s = s_ + r * kScoreStride;
+        const Row& row = rows.rows[r];
+        const Interval keys = within(row.keys, block.first, block.keys);
+        const float* bias = plan_.bias(row.head);
+        const bool adjust = cap > 0 || bias != nullptr;
+        if (adjust) {
+          if (bias != nullptr) bias += block.first - row.position;
+          cap_and_bias(s, keys, cap, bias);
+        }
+        Vec largest = hn::Set(d, -kInfinity);
+        if (all && !adjust) {
+          largest = hn::Load(d, row_max + r * kLanes);
+        } else {
+          for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+            Vec x = hn::Load(d, s + j);
+            if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
+            largest = hn::Max(largest, x);
+          });
+        }
+        const float m = hn::GetLane(hn::MaxOfLanes(d, largest));
+        const float before = maximum_[r0 + r];
+        next[r] = std::max(before, m);
+        if constexpr (kObserve) {
+          if (m > before) observer->new_maximum(r0 + r, s, keys, block.first, m);
+          observer->scores(r0 + r, s, keys, block.first);
+        }
+      }
+    }
+    for (int64_t r = rows.count; r < round_up(rows.count, kLanes); ++r) next[r] = -kInfinity;
+  }
+
+  /// Scores become weights relative to the maximum; their sums go on.
+  template <bool kObserve>
+  HWY_INLINE void exponentiate(const RowBlock& rows, int64_t r0, const KeyBlock& block,
+                               const float* alpha, const float* delta, RowObserver* observer) {
+    const F32 d;
+    for (int64_t i = 0; i < rows.tile_count; ++i) {
+      const RowTile& tile = rows.tiles[i];
+      if (!tile.sees(block.first, block.first + block.keys)) continue;
+      const Interval any = within(tile.any, block.first, block.keys);
+      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
+        float* const s = s_ + r * kScoreStride;
+        const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
+        const Vec maximum = hn::Set(d, maximum_[r0 + r]);
+        const float* const line = kObserve ? observer->distance_line(r0 + r, block.first) : nullptr;
+        Vec total = hn::Zero(d), entropy = hn::Zero(d), distance = hn::Zero(d);
+        for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+          Vec t = hn::Sub(hn::Load(d, s + j), maximum);
+          Vec e = exp2_nonpositive(t);
+          if constexpr (masked()) e = hn::IfThenElseZero(inside(keys, j), e);
+          hn::Store(e, d, s + j);
+          total = hn::Add(total, e);
+          if constexpr (kObserve) {
+            t = hn::Max(hn::Set(d, -126.0f), t);
+            if constexpr (masked()) t = hn::IfThenElseZero(inside(keys, j), t);
+            entropy = hn::MulAdd(e, t, entropy);
+            if (line != nullptr) distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
+          }
+        });
+        clear_between(s, any, keys);
+        float* const sum = sum_ + (r0 + r) * kLanes;
+        if constexpr (kObserve) {
+          if (alpha[r] != 1) observer->rescale(r0 + r, alpha[r], delta[r], sum);
+          observer->weights(r0 + r, s, keys, block.first, entropy, distance);
+        }
+        hn::Store(hn::MulAdd(hn::Load(d, sum), hn::Set(d, alpha[r]), total), d, sum);
+      }
+    }
+  }
+
+  HWY_NOINLINE void drop(const RowBlock& rows, const KeyBlock& block) {
+    const F32 d;
+    HWY_ALIGN float factors[kKeyBlock];
+    const Dropout dropout(plan_.problem);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      float* const s = s_ + r * kScoreStride;
+      dropout.draw(row.t, row.head, block.first, kKeyBlock, factors);
+      for_each_vector(within(row.keys, block.first, block.keys),
+                      [&](int64_t j, auto) HEADWISE_LAMBDA {
+                        hn::Store(hn::Mul(hn::Load(d, s + j), hn::Load(d, factors + j)), d, s + j);
+                      });
+    }
+  }
+
+  HWY_NOINLINE void score_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block) {
+    const Source k = source_of(plan_.problem.k, block.first);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
+      const float* const q = q_ + (r0 + r) * q_stride_;
+      for (int64_t j = keys.begin; j < keys.end; ++j) {
+        s_[r * kScoreStride + j] = dot(q, k.data + j * k.row, plan_.D);
+      }
+    }
+  }
+
+  static HWY_INLINE float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                              int64_t count) {
+    const F32 d;
+    Vec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+    int64_t c = 0;
+    for (; c + 2 * kLanes <= count; c += 2 * kLanes) {
+      sum0 = hn::MulAdd(hn::Load(d, a + c), hn::LoadU(d, b + c), sum0);
+      sum1 = hn::MulAdd(hn::Load(d, a + c + kLanes), hn::LoadU(d, b + c + kLanes), sum1);
+    }
+    float sum = 0;
+    if (c + kLanes <= count) {
+      sum0 = hn::MulAdd(hn::Load(d, a + c), hn::LoadU(d, b + c), sum0);
+      c += kLanes;
+    }
+    for (; c < count; ++c) sum += a[c] * b[c];
+    return sum + hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  }
+
+  HWY_NOINLINE void weigh_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block,
+                                   const float* alpha) {
+    const F32 d;
+    const Source v = source_of(plan_.problem.v, block.first);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
+      const float* const e = s_ + r * kScoreStride;
+      float* const out = out_ + (r0 + r) * out_stride_;
+      int64_t c = 0;
+      for (; c + kPanel <= plan_.Dv; c += kPanel) {
+        Vec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+        for (int64_t j = keys.begin; j < keys.end; ++j) {
+          const Vec x = hn::Set(d, e[j]);
+          sum0 = hn::MulAdd(x, hn::LoadU(d, v.data + j * v.row + c), sum0);
+          sum1 = hn::MulAdd(x, hn::LoadU(d, v.data + j * v.row + c + kLanes), sum1);
+        }
+        const Vec a = hn::Set(d, alpha[r]);
+        hn::Store(hn::MulAdd(a, hn::Load(d, out + c), sum0), d, out + c);
+        hn::Store(hn::MulAdd(a, hn::Load(d, out + c + kLanes), sum1), d, out + c + kLanes);
+      }
+      for (; c < plan_.Dv; ++c) {
+        float sum = 0;
+        for (int64_t j = keys.begin; j < keys.end; ++j) sum += e[j] * v.data[j * v.row + c];
+        out[c] = alpha[r] * out[c] + sum;
+      }
+    }
+  }
+
+  /// Normalises and writes what the rows gathered.
+  void finish(RowObserver* observer, HeadSums* sums) {
+    const F32 d;
+    const int64_t padded = round_up(row_count_, kLanes);
+    float* const inverse = scratch_.take<float>(padded);
+    float* const log2_sum = scratch_.take<float>(padded);
+    std::fill(inverse + row_count_, inverse + padded, 1.0f);
+    for (int64_t r = 0; r < row_count_; ++r) {
+      inverse[r] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sum_ + r * kLanes)));
+    }
+    for (int64_t r = 0; r < padded; r += kLanes) {
+      const Vec sum = hn::Load(d, inverse + r);
+      hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + r);
+      hn::Store(hn::Log2(d, sum), d, log2_sum + r);
+    }
+    for (int64_t r = 0; r < row_count_; ++r) write(r, inverse[r], log2_sum[r]);
+    if (observer == nullptr) return;
+    const std::vector<int32_t>& heads = plan_.query_heads[kv_head_];
+    int64_t begin = 0;
+    for (size_t g = 0; g < heads.size(); ++g) {
+      int64_t end = begin;
+      while (end < row_count_ && rows_[end].head == heads[g]) ++end;
+      for (; begin < end; begin = std::min(begin + kRowBlock, end)) {
+        observer->finish(begin, std::min(begin + kRowBlock, end), inverse, log2_sum, sums[g]);
+      }
+      begin = end;
+    }
+  }
+
+  HWY_INLINE void write(int64_t r, float inverse, float log2_sum) {
+    const Row& row = rows_[r];
+    if (outputs_.lse.data() != nullptr) {
+      outputs_.lse(row.t, row.head) = kLn2 * (maximum_[r] + log2_sum);
+    }
+    const View<float, 3>& out = outputs_.out;
+    float* const to = &out(row.t, row.head, 0);
+    const float* const from = out_ + r * out_stride_;
+    int64_t c = 0;
+    if (row.gate == 0) {  // observed only; 0 also where the values are infinite or NaN
+      for (; c < plan_.Dv; ++c) to[c * out.stride(2)] = 0;
+      return;
+    }
+    const float factor = row.gate * inverse;
+    if (out.stride(2) == 1) {
+      const F32 d;
+      for (; c + kLanes <= plan_.Dv; c += kLanes) {
+        hn::StoreU(hn::Mul(hn::Load(d, from + c), hn::Set(d, factor)), d, to + c);
+      }
+    }
+    for (; c < plan_.Dv; ++c) to[c * out.stride(2)] = from[c] * factor;
+  }
+
+  const AttentionPlan& plan_;
+  const SequenceRows& sequence_;
+  int64_t kv_head_;
+  const ForwardOutputs& outputs_;
+  Scratch& scratch_;
+  int64_t q_stride_, out_stride_;
+  Row* rows_ = nullptr;
+  int64_t row_count_ = 0;
+  float* q_;        // [rows][q_stride], times the scale
+  float* out_;      // [rows][out_stride], not yet normalised
+  float* sum_;      // [rows][lanes] of weights
+  float* maximum_;  // [rows]
+  float* s_;        // [kRowBlock][kScoreStride] scores, then weights
+};
+
+void forward_item(const AttentionPlan& plan, const ForwardItem& item, int64_t index,
+                  const ForwardOutputs& outputs) {
+  Scratch scratch;
+  Forward forward(plan, item, outputs, scratch);
+  Observation* const seen = outputs.observation;
+  forward.run(seen == nullptr ? nullptr : seen->sums.data() + seen->first[index]);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

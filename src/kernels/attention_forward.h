@@ -1,0 +1,51 @@
+// What attention.cc hands to the forward kernel: one item of work and where its results go.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention_plan.h"
+
+namespace headwise {
+
+/// Rows [begin, end) of sequence b, on all query heads of one key/value head.
+struct ForwardItem {
+  int64_t b, kv_head, begin, end;
+};
+
+/// What every head's observation shares: given by the masks and positions alone.
+struct ObservedRows {
+  std::vector<float>
+      inverse_log_visible;  // [T]: 1 / ln visible, 0 where fewer than two keys are visible
+  HeadStatistics counts;    // the n of every tally; its sums are 0
+};
+
+/// The sums over an item's rows on one head; their n are in ObservedRows::counts.
+struct HeadSums {
+  double entropy = 0, entropy_ratio = 0, confidence = 0, distance = 0;
+  enum Mass { kPrevious, kSelf, kNext, kWindow, kFirst, kLast, kGiven, kDiagonal, kMasses };
+  std::array<double, kMasses> mass{};
+  std::array<int64_t, 2 * kMaxOffset + 1> largest_at{};
+  std::vector<double> key_set;
+
+  HeadSums& operator+=(const HeadSums& other);
+};
+
+struct Observation {
+  const AttentionObserver& observer;
+  const ObservedRows& rows;
+  std::vector<HeadSums> sums;  // [items, heads of the item], at first[item]
+  std::vector<int64_t> first;
+};
+
+struct ForwardOutputs {
+  View<float, 3> out;
+  View<float, 2> lse;        // may be empty
+  Observation* observation;  // may be null
+};
+
+void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item, int64_t index,
+                            const ForwardOutputs& outputs);
+
+}  // namespace headwise

@@ -1,0 +1,292 @@
+// Statistics of attention weights, gathered beside the running softmax. Included once per SIMD
+// target.
+#if defined(HEADWISE_ATTENTION_OBSERVE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_OBSERVE_INL_H_
+#undef HEADWISE_ATTENTION_OBSERVE_INL_H_
+#else
+#define HEADWISE_ATTENTION_OBSERVE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/attention-inl.h"
+#include "kernels/attention_forward.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+/// The first key in `keys` whose score is `value`, or -1.
+HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
+  const F32 d;
+  const Vec wanted = hn::Set(d, value);
+  int64_t j = keys.begin;
+  for (; j + 4 * kLanes <= keys.end; j += 4 * kLanes) {
+    const auto a = hn::Eq(hn::LoadU(d, s + j), wanted);
+    const auto b = hn::Eq(hn::LoadU(d, s + j + kLanes), wanted);
+    const auto c = hn::Eq(hn::LoadU(d, s + j + 2 * kLanes), wanted);
+    const auto e = hn::Eq(hn::LoadU(d, s + j + 3 * kLanes), wanted);
+    if (!hn::AllFalse(d, hn::Or(hn::Or(a, b), hn::Or(c, e)))) break;
+  }
+  for (; j < keys.end; ++j) {
+    if (s[j] == value) return static_cast<int32_t>(j);
+  }
+  return -1;
+}
+
+/// The observed state of an item's rows while the keys go by: weights are not yet normalised, and
+/// relative to the row's maximum so far, as the softmax has them.
+class RowObserver {
+ public:
+  RowObserver(const AttentionPlan& plan, const SequenceRows& sequence, Observation& observation,
+              const Row* rows, int64_t count, Scratch& scratch)
+      : plan_(plan),
+        sequence_(sequence),
+        observer_(observation.observer),
+        shared_(observation.rows),
+        rows_(rows),
+        sets_(observer_.key_sets.extent(0)) {
+    const int64_t padded = round_up(count, kLanes);
+    entropy_ = zeros(scratch, padded * kLanes);
+    distance_ = zeros(scratch, padded * kLanes);
+    mass_ = zeros(scratch, padded * HeadSums::kMasses);
+    set_mass_ = zeros(scratch, padded * sets_ * kLanes);
+    members_ = scratch.take<float>(sets_ * kKeyBlock);
+    largest_ = scratch.take<int32_t>(padded);
+    std::fill_n(largest_, padded, -1);
+    if (observer_.largest_kept.data() != nullptr) {
+      kept_score_ = scratch.take<float>(padded);
+      kept_ = scratch.take<int32_t>(padded);
+      left_out_ = scratch.take<float>(kKeyBlock);
+      std::fill_n(kept_score_, padded, -kInfinity);
+      std::fill_n(kept_, padded, -1);
+    }
+  }
+
+  /// Once per block of keys, before its rows.
+  void begin_keys(int64_t first, int64_t keys) {
+    for (int64_t g = 0; g < sets_; ++g) {
+      for (int64_t j = 0; j < round_up(keys, kLanes); ++j) {
+        const bool in = j < keys && observer_.key_sets(g, sequence_.k_begin + first + j) != 0;
+        members_[g * kKeyBlock + j] = in ? 1.0f : 0.0f;
+      }
+    }
+    if (left_out_ == nullptr) return;
+    for (int64_t j = 0; j < round_up(keys, kLanes); ++j) {
+      const bool out = j >= keys || (!observer_.left_out.empty() &&
+                                     observer_.left_out[sequence_.k_begin + first + j] != 0);
+      left_out_[j] = out ? -kInfinity : 0.0f;
+    }
+  }
+
+  /// Row r's scores have a new maximum among `keys` of the block at `first`.
+  HWY_INLINE void new_maximum(int64_t r, const float* s, Interval keys, int64_t first,
+                              float maximum) {
+    const int32_t at = find_first(s, keys, maximum);
+    if (at >= 0) largest_[r] = static_cast<int32_t>(first + at);
+  }
+
+  /// Row r's scores, before they become weights.
+  HWY_INLINE void scores(int64_t r, const float* s, Interval keys, int64_t first) {
+    if (left_out_ == nullptr) return;
+    const F32 d;
+    Vec largest = hn::Set(d, -kInfinity);
+    for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      Vec x = hn::Add(hn::Load(d, s + j), hn::Load(d, left_out_ + j));
+      if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
+      largest = hn::Max(largest, x);
+    });
+    const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
+    if (maximum <= kept_score_[r]) return;
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
+      if (s[j] + left_out_[j] == maximum) {
+        kept_score_[r] = maximum;
+        kept_[r] = static_cast<int32_t>(first + j);
+        return;
+      }
+    }
+  }
+
+  const float* distance_line(int64_t r, int64_t first) const {
+    return observer_.cross ? nullptr : plan_.distance() + first - rows_[r].position;
+  }
+
+  /// The maximum of row r moved up by -delta ≥ 0: all of it shrinks by alpha = 2^delta. `sum` is
+  /// before that.
+  HWY_INLINE void rescale(int64_t r, float alpha, float delta, const float* sum) {
+    const F32 d;
+    const Vec a = hn::Set(d, alpha);
+    Vec entropy = hn::Load(d, entropy_ + r * kLanes);
+    entropy = hn::Mul(a, hn::MulAdd(hn::Set(d, delta), hn::Load(d, sum), entropy));
+    hn::Store(entropy, d, entropy_ + r * kLanes);
+    scale(distance_ + r * kLanes, kLanes, alpha);
+    scale(mass_ + r * HeadSums::kMasses, HeadSums::kMasses, alpha);
+    scale(set_mass_ + r * sets_ * kLanes, sets_ * kLanes, alpha);
+  }
+
+  /// Row r's weights on `keys` of the block at `first`; entropy = sum e t and distance = sum e |i -
+  /// j| of them.
+  HWY_INLINE void weights(int64_t r, const float* e, Interval keys, int64_t first, Vec entropy,
+                          Vec distance) {
+    const F32 d;
+    add(entropy_ + r * kLanes, entropy);
+    add(distance_ + r * kLanes, distance);
+    float* const set_mass = set_mass_ + r * sets_ * kLanes;
+    const int64_t begin = keys.begin / kLanes * kLanes;
+    int64_t g = 0;
+    for (; g + 2 <= sets_; g += 2) {
+      const float* const in0 = members_ + g * kKeyBlock;
+      const float* const in1 = in0 + kKeyBlock;
+      Vec sum0 = hn::Load(d, set_mass + g * kLanes);
+      Vec sum1 = hn::Load(d, set_mass + (g + 1) * kLanes);
+      for (int64_t j = begin; j < keys.end; j += kLanes) {
+        const Vec x = hn::Load(d, e + j);
+        sum0 = hn::MulAdd(x, hn::Load(d, in0 + j), sum0);
+        sum1 = hn::MulAdd(x, hn::Load(d, in1 + j), sum1);
+      }
+      hn::Store(sum0, d, set_mass + g * kLanes);
+      hn::Store(sum1, d, set_mass + (g + 1) * kLanes);
+    }
+    if (g < sets_) {
+      Vec sum = hn::Load(d, set_mass + g * kLanes);
+      for (int64_t j = begin; j < keys.end; j += kLanes) {
+        sum = hn::MulAdd(hn::Load(d, e + j), hn::Load(d, members_ + g * kKeyBlock + j), sum);
+      }
+      hn::Store(sum, d, set_mass + g * kLanes);
+    }
+    pick(r, e, keys, first);
+  }
+
+  /// Rows [begin, end), all of one head, are done: their normalised sums go to `sums`. inverse[r]
+  /// is 1 / sum of the weights, log2_sum[r] its logarithm.
+  void finish(int64_t begin, int64_t end, const float* inverse, const float* log2_sum,
+              HeadSums& sums);
+
+ private:
+  static float* zeros(Scratch& scratch, int64_t count) {
+    float* const data = scratch.take<float>(count);
+    std::fill_n(data, count, 0.0f);
+    return data;
+  }
+
+  static HWY_INLINE void add(float* to, Vec x) {
+    const F32 d;
+    hn::Store(hn::Add(hn::Load(d, to), x), d, to);
+  }
+
+  static HWY_INLINE void scale(float* data, int64_t count, float factor) {
+    const hn::CappedTag<float, HeadSums::kMasses> d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t i = 0; i < count; i += lanes) {
+      hn::Store(hn::Mul(hn::Load(d, data + i), hn::Set(d, factor)), d, data + i);
+    }
+  }
+
+  /// Weights on single keys.
+  HWY_INLINE void pick(int64_t r, const float* e, Interval keys, int64_t first) {
+    const Row& row = rows_[r];
+    float* const mass = mass_ + r * HeadSums::kMasses;
+    const auto at = [&](int64_t j) { return j >= keys.begin && j < keys.end ? e[j] : 0.0f; };
+    mass[HeadSums::kFirst] += at(-first);
+    mass[HeadSums::kLast] += at(sequence_.k_real - 1 - first);
+    if (!observer_.given_key.empty()) {
+      mass[HeadSums::kGiven] += at(observer_.given_key[row.t] - first);
+    }
+    if (observer_.cross) {
+      const Interval near = diagonal(row);
+      for (int64_t j = std::max<int64_t>(near.begin - first, keys.begin);
+           j < std::min<int64_t>(near.end - first, keys.end); ++j) {
+        mass[HeadSums::kDiagonal] += e[j];
+      }
+      return;
+    }
+    const int64_t i = row.position - first;
+    if (i + 2 < keys.begin || i - 2 >= keys.end) return;
+    const float previous = at(i - 1), self = at(i), next = at(i + 1);
+    mass[HeadSums::kPrevious] += previous;
+    mass[HeadSums::kSelf] += self;
+    mass[HeadSums::kNext] += next;
+    mass[HeadSums::kWindow] += at(i - 2) + previous + self + next + at(i + 2);
+  }
+
+  /// Keys with |j / M - i / N| <= 0.1.
+  Interval diagonal(const Row& row) const {
+    const double m = static_cast<double>(sequence_.k_real);
+    const double at =
+        static_cast<double>(row.t - sequence_.q_begin) / static_cast<double>(sequence_.q_real);
+    const auto near = [&](int64_t j) { return std::abs(static_cast<double>(j) / m - at) <= 0.1; };
+    int64_t begin = std::clamp<int64_t>(std::llround((at - 0.1) * m), 0, sequence_.k_real);
+    int64_t end = std::clamp<int64_t>(std::llround((at + 0.1) * m), 0, sequence_.k_real);
+    while (begin > 0 && near(begin - 1)) --begin;
+    while (begin < end && !near(begin)) ++begin;
+    while (end > begin && !near(end - 1)) --end;
+    while (end < sequence_.k_real && near(end)) ++end;
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+  }
+
+  const AttentionPlan& plan_;
+  const SequenceRows& sequence_;
+  const AttentionObserver& observer_;
+  const ObservedRows& shared_;
+  const Row* rows_;
+  int64_t sets_;
+  float *entropy_, *distance_;  // [rows][lanes]
+  float* mass_;                 // [rows][kMasses]
+  float* set_mass_;             // [rows][sets][lanes]
+  float* members_;              // [sets][kKeyBlock], 1 where the key is in the set
+  int32_t* largest_;
+  float* kept_score_ = nullptr;
+  int32_t* kept_ = nullptr;
+  float* left_out_ = nullptr;  // [kKeyBlock], -infinity where the key is left out
+};
+
+HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* inverse,
+                                      const float* log2_sum, HeadSums& sums) {
+  const F32 d;
+  const hn::CappedTag<float, HeadSums::kMasses> dm;
+  const int64_t mass_lanes = static_cast<int64_t>(hn::Lanes(dm));
+  float mass[HeadSums::kMasses] = {};
+  float entropy = 0, ratio = 0, confidence = 0, distance = 0;
+  for (int64_t r = begin; r < end; ++r) {
+    const Row& row = rows_[r];
+    const float inv = inverse[r];
+    const float sum_et = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, entropy_ + r * kLanes)));
+    const float h = kLn2 * (log2_sum[r] - sum_et * inv);
+    entropy += h;
+    ratio += h * shared_.inverse_log_visible[row.t];
+    confidence += inv;
+    distance += inv * hn::GetLane(hn::SumOfLanes(d, hn::Load(d, distance_ + r * kLanes)));
+    for (int64_t m = 0; m < HeadSums::kMasses; m += mass_lanes) {
+      hn::StoreU(hn::MulAdd(hn::Load(dm, mass_ + r * HeadSums::kMasses + m), hn::Set(dm, inv),
+                            hn::LoadU(dm, mass + m)),
+                 dm, mass + m);
+    }
+    const int64_t offset = int64_t{largest_[r]} - row.position;
+    if (!observer_.cross && largest_[r] >= 0 && std::abs(offset) <= kMaxOffset) {
+      ++sums.largest_at[offset + kMaxOffset];
+    }
+    for (int64_t g = 0; g < sets_; ++g) {
+      sums.key_set[g] +=
+          inv * hn::GetLane(hn::SumOfLanes(d, hn::Load(d, set_mass_ + (r * sets_ + g) * kLanes)));
+    }
+    if (observer_.largest.data() != nullptr) observer_.largest(row.t, row.head) = largest_[r];
+    if (kept_ != nullptr) observer_.largest_kept(row.t, row.head) = kept_[r];
+    if (observer_.given_weight.data() != nullptr) {
+      observer_.given_weight(row.t, row.head) =
+          inv * mass_[r * HeadSums::kMasses + HeadSums::kGiven];
+    }
+  }
+  sums.entropy += entropy;
+  sums.entropy_ratio += ratio;
+  sums.confidence += confidence;
+  sums.distance += distance;
+  for (int m = 0; m < HeadSums::kMasses; ++m) sums.mass[m] += mass[m];
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

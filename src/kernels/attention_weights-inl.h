@@ -1,0 +1,183 @@
+// Weights of chosen rows, stored (maps) or compared between heads (Jensen-Shannon divergence).
+// Included once per SIMD target.
+#if defined(HEADWISE_ATTENTION_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_WEIGHTS_INL_H_
+#undef HEADWISE_ATTENTION_WEIGHTS_INL_H_
+#else
+#define HEADWISE_ATTENTION_WEIGHTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention-inl.h"
+#include "kernels/attention_weights.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+/// The scores of one block of rows, a block of keys at a time.
+class RowScores {
+ public:
+  RowScores(const AttentionPlan& plan, const SequenceRows& sequence, int64_t kv_head,
+            Scratch& scratch)
+      : plan_(plan),
+        sequence_(sequence),
+        kv_head_(kv_head),
+        stride_(round_up(plan.D, kLanes)),
+        q_(scratch.take<float>(kRowBlock * stride_)),
+        keys_(scratch.take<float>(kKeyBlock * plan.D)) {}
+
+  void load_keys(int64_t first, int64_t count) {
+    const View<const float, 3>& k = plan_.problem.k;
+    const Source source{&k(sequence_.k_begin + first, kv_head_, 0), k.stride(0), k.stride(2)};
+    pack_transposed(source, count, plan_.D, keys_);
+  }
+
+  /// s[row][key], softcap and bias included; right only where a row sees the key.
+  void score(const RowBlock& rows, int64_t first, int64_t count, float* s) {
+    const View<const float, 3>& q = plan_.problem.q;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, plan_.scale * kLog2E,
+               q_ + r * stride_, stride_);
+    }
+    score_tiles<false>(rows, q_, stride_, keys_, plan_.D, first, count, s, nullptr);
+    const float cap = plan_.problem.softcap * kLog2E;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      const float* bias = plan_.bias(row.head);
+      if (bias != nullptr) bias += first - row.position;
+      if (cap == 0 && bias == nullptr) continue;
+      cap_and_bias(s + r * kScoreStride, within(row.keys, first, count), cap, bias);
+    }
+  }
+
+ private:
+  const AttentionPlan& plan_;
+  const SequenceRows& sequence_;
+  int64_t kv_head_, stride_;
+  float *q_, *keys_;
+};
+
+/// Scores in base 2 become weights that sum to 1.
+HWY_INLINE void softmax_in_place(float* s, int64_t count) {
+  const F32 d;
+  const float maximum = *std::max_element(s, s + count);
+  HWY_ALIGN float lanes[kLanes];
+  float sum = 0;
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const int64_t n = std::min(kLanes, count - j);
+    std::fill_n(lanes, kLanes, maximum);
+    std::copy_n(s + j, n, lanes);
+    hn::Store(exp2_nonpositive(hn::Sub(hn::Load(d, lanes), hn::Set(d, maximum))), d, lanes);
+    std::copy_n(lanes, n, s + j);
+    for (int64_t i = 0; i < n; ++i) sum += lanes[i];
+  }
+  for (int64_t j = 0; j < count; ++j) s[j] /= sum;
+}
+
+void map_item(const AttentionPlan& plan, const MapItem& item) {
+  Scratch scratch;
+  const SequenceRows& sequence = plan.sequences[item.b];
+  const std::vector<int32_t>& heads = plan.query_heads[item.kv_head];
+  const int64_t count = static_cast<int64_t>(item.rows.size() * heads.size());
+  Row* const rows = scratch.take<Row>(count);
+  for (size_t i = 0, at = 0; i < item.rows.size(); ++i) {
+    for (const int32_t h : heads) {
+      const int32_t position = plan.position(sequence, item.rows[i] - sequence.q_begin);
+      rows[at++] = {item.rows[i], h, position, plan.visible(sequence, position), 1.0f};
+    }
+  }
+  RowScores scores(plan, sequence, item.kv_head, scratch);
+  float* const s = scratch.take<float>(kRowBlock * kScoreStride);
+  for (int64_t first = 0; first < sequence.k_real; first += kKeyBlock) {
+    const int64_t keys = std::min(kKeyBlock, sequence.k_real - first);
+    scores.load_keys(first, keys);
+    for (int64_t r0 = 0; r0 < count; r0 += kRowBlock) {
+      const RowBlock block(rows + r0, std::min(kRowBlock, count - r0));
+      scores.score(block, first, keys, s);
+      for (int64_t r = 0; r < block.count; ++r) {
+        const Interval seen = within(block.rows[r].keys, first, keys);
+        std::copy(s + r * kScoreStride + seen.begin, s + r * kScoreStride + seen.end,
+                  item.weights[r0 + r] + first + seen.begin);
+      }
+    }
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    const Interval seen = rows[r].keys;
+    if (!seen.empty()) softmax_in_place(item.weights[r] + seen.begin, seen.end - seen.begin);
+  }
+}
+
+/// x log2 x, 0 at 0.
+HWY_INLINE Vec x_log2_x(Vec x) {
+  const F32 d;
+  return hn::Mul(x, hn::Log2(d, hn::Max(x, hn::Set(d, 1e-37f))));
+}
+
+/// sums[a * H + b], a < b, += the divergences of the item's rows. With m = (p + q) / 2 and f = x
+/// log2 x, each key gives (f(p) + f(q)) / 2 - f(m).
+void js_item(const AttentionPlan& plan, const JsItem& item, const View<const float, 2>& lse,
+             double* sums) {
+  const F32 d;
+  Scratch scratch;
+  const SequenceRows& sequence = plan.sequences[item.b];
+  const int64_t count = item.end - item.begin;
+  Row* const rows = scratch.take<Row>(count);
+  for (int64_t r = 0; r < count; ++r) {
+    const int32_t position = plan.position(sequence, item.begin + r);
+    rows[r] = {sequence.q_begin + item.begin + r, 0, position, plan.visible(sequence, position), 1};
+  }
+  const int64_t plane = count * kScoreStride;
+  float* const p = scratch.take<float>(plane * plan.H);
+  float* const f = scratch.take<float>(plane * plan.H);
+  for (int64_t first = 0; first < sequence.k_real; first += kKeyBlock) {
+    const int64_t keys = std::min(kKeyBlock, sequence.k_real - first);
+    for (int64_t kv = 0; kv < plan.K; ++kv) {
+      Scratch inner;
+      RowScores scores(plan, sequence, kv, inner);
+      scores.load_keys(first, keys);
+      for (const int32_t h : plan.query_heads[kv]) {
+        for (int64_t r = 0; r < count; ++r) rows[r].head = h;
+        float* const s = p + h * plane;
+        scores.score(RowBlock(rows, count), first, keys, s);
+        for (int64_t r = 0; r < count; ++r) {
+          const Interval seen = within(rows[r].keys, first, keys);
+          const Vec total = hn::Set(d, lse(rows[r].t, h) * kLog2E);
+          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+            float* const at = s + r * kScoreStride + j;
+            Vec x = exp2_nonpositive(hn::Sub(hn::Load(d, at), total));
+            if constexpr (masked()) x = hn::IfThenElseZero(inside(seen, j), x);
+            hn::Store(x, d, at);
+            hn::Store(x_log2_x(x), d, f + h * plane + r * kScoreStride + j);
+          });
+        }
+      }
+    }
+    for (int64_t a = 0; a < plan.H; ++a) {
+      for (int64_t b = a + 1; b < plan.H; ++b) {
+        for (int64_t r = 0; r < count; ++r) {
+          const int64_t at = r * kScoreStride;
+          const float *pa = p + a * plane + at, *pb = p + b * plane + at;
+          const float *fa = f + a * plane + at, *fb = f + b * plane + at;
+          Vec sum = hn::Zero(d);
+          for_each_vector(within(rows[r].keys, first, keys), [&](int64_t j, auto) HEADWISE_LAMBDA {
+            const Vec half = hn::Set(d, 0.5f);
+            const Vec m = hn::Mul(half, hn::Add(hn::Load(d, pa + j), hn::Load(d, pb + j)));
+            const Vec mean = hn::Mul(half, hn::Add(hn::Load(d, fa + j), hn::Load(d, fb + j)));
+            sum = hn::Add(sum, hn::Sub(mean, x_log2_x(m)));
+          });
+          sums[a * plan.H + b] += double{kLn2} * hn::GetLane(hn::SumOfLanes(d, sum));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,177 @@
+// Matrix products: checks, the cut into blocks for threads, dispatch to the SIMD target.
+#include "headwise/kernels/gemm.h"
+
+#include <fmt/format.h>
+
+#include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
+#include "headwise/core/shape.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/gemm-inl.h"
+
+#if HWY_ONCE
+namespace headwise {
+namespace {
+
+HWY_EXPORT(pack_panel);
+HWY_EXPORT(copy_matrix);
+HWY_EXPORT(multiply_block);
+HWY_EXPORT(sum_columns);
+
+// How much of its operands gemm reorders at a time: little enough to stay in L3.
+constexpr int64_t kScratchDepth = 2 * kBlockDepth;
+constexpr int64_t kScratchWidth = 16 * kBlockColumns;
+constexpr int64_t kSumColumns = 64;
+
+[[noreturn]] void fail(const char* op, const char* what, const char* where, std::string got,
+                       std::string expected, const char* hint = "") {
+  throw Error({.what = fmt::format("{}: {}", op, what),
+               .where = where,
+               .got = std::move(got),
+               .expected = std::move(expected),
+               .hint = hint});
+}
+
+template <size_t R>
+void check_shape(const char* op, const char* where, const std::array<int64_t, R>& got,
+                 const std::array<int64_t, R>& expected) {
+  if (got != expected) {
+    fail(op, "the shape does not fit", where, to_string(got), to_string(expected));
+  }
+}
+
+template <class T, int R>
+void check_contiguous_columns(const char* op, const char* where, View<T, R> view) {
+  if (view.extent(R - 1) > 1 && view.stride(R - 1) != 1) {
+    fail(op, "the columns are not contiguous", where,
+         fmt::format("a stride of {}", view.stride(R - 1)), "a stride of 1");
+  }
+}
+
+void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> out,
+                  const Epilogue& epilogue) {
+  check_shape(op, "out", out.shape(), {rows, columns});
+  check_contiguous_columns(op, "out", out);
+  if (epilogue.bias.data() != nullptr) {
+    check_shape(op, "bias", epilogue.bias.shape(), {columns});
+    check_contiguous_columns(op, "bias", epilogue.bias);
+  }
+  if (epilogue.residual.data() != nullptr) {
+    check_shape(op, "residual", epilogue.residual.shape(), {rows, columns});
+    check_contiguous_columns(op, "residual", epilogue.residual);
+    if (epilogue.residual.data() == out.data() && !out.empty()) {
+      fail(op, "the residual is the output itself", "residual", "the same memory", "other memory",
+           "to add into the output, set accumulate");
+    }
+  }
+}
+
+void pack(View<const float, 2> b, float* panels) {
+  parallel_for(ceil_div(b.extent(1), kPanel), [&](int64_t panel) {
+    HWY_DYNAMIC_DISPATCH(pack_panel)(b, panel, panels + panel * b.extent(0) * kPanel);
+  });
+}
+
+/// The same matrix with contiguous columns: `a` itself, or its copy in `scratch`.
+View<const float, 2> with_contiguous_columns(View<const float, 2> a, const Buffer& scratch) {
+  if (a.stride(1) == 1) return a;
+  const View<float, 2> copy(scratch.data(), a.shape());
+  parallel_panels(a.extent(0), kBlockRows, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(copy_matrix)(a.rows(begin, end), copy.rows(begin, end));
+  });
+  return copy;
+}
+
+void multiply(const Product& product) {
+  const Range rows{0, product.out.extent(0)};
+  const int64_t columns = product.out.extent(1);
+  const int64_t width = rows.size() <= kFewRows ? kBlockColumnsFewRows : kBlockColumns;
+  const int64_t row_blocks = ceil_div(rows.size(), kBlockRows);
+  const int64_t column_blocks = ceil_div(columns, width);
+  parallel_for(row_blocks * column_blocks, [&](int64_t i) {
+    const Range part = even_part(rows, i / column_blocks, row_blocks);
+    const int64_t begin = i % column_blocks * width;
+    HWY_DYNAMIC_DISPATCH(multiply_block)(product, part, {begin, std::min(begin + width, columns)});
+  });
+}
+
+/// What is left of an epilogue for one part of the output.
+Epilogue block(const Epilogue& whole, Range rows, Range columns) {
+  Epilogue part = whole;
+  if (part.bias.data() != nullptr) part.bias = part.bias.rows(columns.begin, columns.end);
+  if (part.residual.data() != nullptr) part.residual = block(part.residual, rows, columns);
+  return part;
+}
+
+/// Calls work(part) for parts of at most `size`; once, with an empty part, for nothing.
+template <class Work>
+void for_parts(int64_t whole, int64_t size, const Work& work) {
+  for (int64_t begin = 0; begin == 0 || begin < whole; begin += size) {
+    work(Range{begin, std::min(begin + size, whole)});
+  }
+}
+
+}  // namespace
+
+PackedWeights::PackedWeights(View<const float, 2> weights)
+    : outputs_(weights.extent(0)),
+      inputs_(weights.extent(1)),
+      panels_(checked_mul(checked_mul(ceil_div(outputs_, kPanel), kPanel), inputs_)) {
+  pack(transposed(weights), panels_.data());
+}
+
+void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2> out,
+            const Epilogue& epilogue) {
+  check_shape("linear", "x", x.shape(), {x.extent(0), weights.inputs()});
+  check_contiguous_columns("linear", "x", x);
+  check_output("linear", x.extent(0), weights.outputs(), out, epilogue);
+  multiply({.a = x,
+            .panels = weights.panels(),
+            .panel_stride = weights.inputs() * kPanel,
+            .out = out,
+            .epilogue = epilogue,
+            .add = epilogue.accumulate,
+            .last = true});
+}
+
+void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+          const Epilogue& epilogue) {
+  const auto [m, n] = c.shape();
+  const int64_t k = a.extent(1);
+  check_shape("gemm", "b", b.shape(), {k, b.extent(1)});
+  check_output("gemm", a.extent(0), b.extent(1), c, epilogue);
+  const int64_t depth_most = std::min(kScratchDepth, k);
+  const Buffer panels(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
+  const Buffer a_copy(a.stride(1) == 1 ? 0 : std::min(kScratchWidth, m) * depth_most);
+  for_parts(n, kScratchWidth, [&, m = m](Range columns) {
+    for_parts(k, kScratchDepth, [&](Range depth) {
+      pack(block(b, depth, columns), panels.data());
+      for_parts(m, kScratchWidth, [&](Range rows) {
+        multiply({.a = with_contiguous_columns(block(a, rows, depth), a_copy),
+                  .panels = panels.data(),
+                  .panel_stride = depth.size() * kPanel,
+                  .out = block(c, rows, columns),
+                  .epilogue = block(epilogue, rows, columns),
+                  .add = epilogue.accumulate || depth.begin > 0,
+                  .last = depth.end == k});
+      });
+    });
+  });
+}
+
+void sum_rows(View<const float, 2> x, View<float, 1> sums) {
+  check_shape("sum_rows", "sums", sums.shape(), {x.extent(1)});
+  check_contiguous_columns("sum_rows", "x", x);
+  check_contiguous_columns("sum_rows", "sums", sums);
+  parallel_panels(x.extent(1), kSumColumns, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(sum_columns)
+    (block(x, {0, x.extent(0)}, {begin, end}), sums.data() + begin);
+  });
+}
+
+}  // namespace headwise
+#endif  // HWY_ONCE

@@ -1,0 +1,58 @@
+// How a matrix product is cut into blocks: sizes that depend on shapes alone, never on threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "headwise/core/view.h"
+#include "headwise/kernels/gemm.h"
+
+namespace headwise {
+
+// The right operand is stored as panels of 16 columns, [N/16][K][16]: one order for all targets.
+inline constexpr int kPanel = 16;
+inline constexpr int kMaxTilePanels = 4;
+
+// A block is what one thread computes at once: its rows of the left operand stay in L2, a panel of
+// its depth (24 KB) in L1. Sums are cut at multiples of the depth, whatever else is cut.
+inline constexpr int64_t kBlockRows = 96;
+inline constexpr int64_t kBlockDepth = 384;
+inline constexpr int64_t kBlockColumns = 12 * kPanel;
+inline constexpr int64_t kBlockColumnsFewRows = 4 * kPanel;  // else too few blocks to share
+inline constexpr int64_t kFewRows = 32;
+
+struct Range {
+  int64_t begin;
+  int64_t end;
+  constexpr int64_t size() const { return end - begin; }
+};
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Part i of `count` parts of a range whose sizes differ by at most one, larger ones first.
+constexpr Range even_part(Range whole, int64_t i, int64_t count) {
+  const int64_t size = whole.size() / count;
+  const int64_t larger = whole.size() % count;
+  const int64_t begin = whole.begin + i * size + std::min(i, larger);
+  return {begin, begin + size + (i < larger ? 1 : 0)};
+}
+
+template <class T>
+View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
+  return {matrix.data() + rows.begin * matrix.stride(0) + columns.begin * matrix.stride(1),
+          {rows.size(), columns.size()},
+          matrix.strides()};
+}
+
+/// out[M, N] (+)= a[M, K] · panels, with the epilogue if this is the last part of K.
+struct Product {
+  View<const float, 2> a;  // contiguous columns
+  const float* panels;
+  ptrdiff_t panel_stride;
+  View<float, 2> out;
+  Epilogue epilogue;
+  bool add;  // to what `out` holds
+  bool last;
+};
+
+}  // namespace headwise

@@ -1,0 +1,268 @@
+// Matrix products against their specification, on every SIMD target, and bit for bit between
+// threads.
+#include "headwise/kernels/gemm.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
+#include "headwise/core/random.h"
+#include "headwise/kernels/simd.h"
+
+namespace headwise {
+namespace {
+
+constexpr float kGuard = 12345.0f;  // fills what lies between rows: must stay as it is
+
+/// A matrix whose rows are `gap` elements apart, filled with numbers in [-1, 1).
+struct Matrix {
+  Matrix(int64_t rows, int64_t columns, uint64_t seed, int64_t gap = 3)
+      : storage(rows * (columns + gap)),
+        view(storage.data(), {rows, columns}, {columns + gap, int64_t{1}}) {
+    std::fill_n(storage.data(), storage.size(), kGuard);
+    Random random(seed);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) view(r, c) = 2 * random.uniform() - 1;
+    }
+  }
+  Matrix(const Matrix& other) : storage(other.storage.size()), view(other.view) {
+    std::copy_n(other.storage.data(), storage.size(), storage.data());
+    view = {storage.data(), view.shape(), view.strides()};
+  }
+  bool same_bits(const Matrix& other) const {
+    return storage.size() == 0 ||
+           std::memcmp(storage.data(), other.storage.data(), storage.size() * sizeof(float)) == 0;
+  }
+
+  Buffer storage;
+  View<float, 2> view;
+};
+
+/// A sum of products of numbers in [-1, 1] is off by at most (additions on the longest way) · ε/2 ·
+/// Σ|ab|. The way is a block of depth and then the blocks; Σ|ab| has a mean of terms/4. Activations
+/// have slopes below 1.2 and are good to 8 ulp of a number of the size of the sum.
+float tolerance(int64_t terms) {
+  const float additions = static_cast<float>(std::min<int64_t>(terms, 384) + terms / 384 + 4);
+  const float size = static_cast<float>(terms) / 2 + 4;
+  return (1.2f * additions / 2 + 8) * size * std::numeric_limits<float>::epsilon();
+}
+
+void expect_near(const Matrix& got, const Matrix& expected, int64_t depth,
+                 const std::string& what) {
+  const float allowed = tolerance(depth + 3);  // bias, residual and what was there before
+  for (int64_t i = 0; i < expected.storage.size(); ++i) {
+    ASSERT_NEAR(got.storage[i], expected.storage[i], allowed) << what << " at " << i;
+  }
+}
+
+class Gemm : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { set_simd_target(GetParam()); }
+  void TearDown() override {
+    set_simd_target("");
+    set_threads(2);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::ValuesIn(simd_targets()),
+                         [](const auto& info) { return info.param; });
+
+struct Case {
+  int64_t m, n, k;
+  std::string name() const { return fmt::format("M {} N {} K {}", m, n, k); }
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const int64_t m : {0, 1, 2, 3, 5, 7, 17, 33}) {
+    for (const int64_t n : {0, 1, 3, 16, 31, 64, 100}) {
+      for (const int64_t k : {0, 1, 2, 5, 64, 193, 500}) all.push_back({m, n, k});
+    }
+  }
+  // Past one block of rows, of panels, of depth, and of what gemm packs at a time.
+  for (const Case& more : {Case{100, 193, 31}, Case{193, 100, 300}, Case{97, 3100, 7},
+                           Case{11, 210, 1100}, Case{500, 33, 64}}) {
+    all.push_back(more);
+  }
+  return all;
+}
+
+TEST_P(Gemm, MatchesTheSpecificationForAllShapesAndTransposes) {
+  for (const Case& size : cases()) {
+    for (const int flips : {0, 1, 2, 3}) {
+      const auto& [m, n, k] = size;
+      const Matrix a = flips & 1 ? Matrix(k, m, 1) : Matrix(m, k, 1);
+      const Matrix b = flips & 2 ? Matrix(n, k, 2) : Matrix(k, n, 2);
+      const auto av = flips & 1 ? transposed(a.view) : a.view;
+      const auto bv = flips & 2 ? transposed(b.view) : b.view;
+      Matrix expected(m, n, 3);
+      Matrix got(expected);
+      gemm_ref(av, bv, expected.view);
+      gemm(av, bv, got.view);
+      expect_near(got, expected, k, fmt::format("{} flips {}", size.name(), flips));
+    }
+  }
+}
+
+TEST_P(Gemm, EpiloguesMatchTheSpecification) {
+  for (const auto& [m, n, k] : {Case{1, 37, 20}, Case{7, 16, 0}, Case{19, 70, 600}}) {
+    const Matrix a(m, k, 1), b(k, n, 2), bias(1, n, 4), residual(m, n, 5, 1);
+    for (int choice = 0; choice < 8; ++choice) {
+      for (const Activation activation :
+           {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
+            Activation::silu, Activation::tanh}) {
+        Epilogue epilogue{.accumulate = (choice & 1) != 0, .activation = activation};
+        if (choice & 2) epilogue.bias = {bias.view.data(), {n}};
+        if (choice & 4) epilogue.residual = residual.view;
+        Matrix expected(m, n, 3);
+        Matrix got(expected);
+        gemm_ref(a.view, b.view, expected.view, epilogue);
+        gemm(a.view, b.view, got.view, epilogue);
+        expect_near(got, expected, k,
+                    fmt::format("choice {} activation {}", choice, static_cast<int>(activation)));
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, ActivationsAreGoodToAFewUlpOverTheirWholeRange) {
+  const int64_t n = 4001;
+  Matrix bias(1, n, 1);
+  for (int64_t i = 0; i < n; ++i) bias.view(0, i) = 0.01f * static_cast<float>(i - n / 2);
+  const View<const float, 2> no_depth(nullptr, {0, n});
+  const View<const float, 2> no_columns(nullptr, {1, 0});
+  for (const Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                      Activation::silu, Activation::tanh}) {
+    const Epilogue epilogue{.bias = {bias.view.data(), {n}}, .activation = activation};
+    Matrix got(1, n, 2), expected(1, n, 2);
+    gemm(no_columns, no_depth, got.view, epilogue);
+    gemm_ref(no_columns, no_depth, expected.view, epilogue);
+    for (int64_t i = 0; i < n; ++i) {
+      const float x = std::abs(bias.view(0, i));
+      ASSERT_NEAR(got.view(0, i), expected.view(0, i), 8 * x * 0x1p-23f)
+          << static_cast<int>(activation) << " of " << bias.view(0, i);
+    }
+  }
+}
+
+TEST_P(Gemm, PackedWeightsGiveTheBitsOfPlainOnes) {
+  for (const auto& [m, n, k] : {Case{1, 100, 300}, Case{40, 77, 513}, Case{200, 64, 31}}) {
+    const Matrix x(m, k, 1), w(n, k, 2), bias(1, n, 3);
+    const Epilogue epilogue{.bias = {bias.view.data(), {n}}, .activation = Activation::gelu};
+    Matrix plain(m, n, 4), packed(m, n, 4), conv1d(m, n, 4);
+    gemm(x.view, transposed(w.view), plain.view, epilogue);
+    linear(x.view, PackedWeights(w.view), packed.view, epilogue);
+    EXPECT_TRUE(plain.same_bits(packed));
+
+    Matrix w_in_out(k, n, 5);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < k; ++j) w_in_out.view(j, i) = w.view(i, j);
+    }
+    linear(x.view, PackedWeights(transposed(w_in_out.view)), conv1d.view, epilogue);
+    EXPECT_TRUE(plain.same_bits(conv1d));
+  }
+}
+
+TEST_P(Gemm, NeitherThreadsNorOtherRowsChangeABit) {
+  const int64_t m = 301, n = 210, k = 700;
+  const Matrix x(m, k, 1), w(n, k, 2), start(m, n, 3);
+  const PackedWeights weights(w.view);
+  const Epilogue epilogue{.accumulate = true, .activation = Activation::silu};
+  set_threads(1);
+  Matrix once(start);
+  linear(x.view, weights, once.view, epilogue);
+  for (const int count : {2, 3, 7}) {
+    set_threads(count);
+    Matrix again(start), plain(start);
+    linear(x.view, weights, again.view, epilogue);
+    gemm(x.view, transposed(w.view), plain.view, epilogue);
+    EXPECT_TRUE(once.same_bits(again)) << count;
+    EXPECT_TRUE(once.same_bits(plain)) << count;
+  }
+  for (const int64_t step : {1, 4, 17, 100}) {
+    Matrix pieces(start);
+    for (int64_t r = 0; r < m; r += step) {
+      const int64_t end = std::min(r + step, m);
+      linear(x.view.rows(r, end), weights, pieces.view.rows(r, end), epilogue);
+    }
+    EXPECT_TRUE(once.same_bits(pieces)) << step;
+  }
+}
+
+TEST_P(Gemm, NanAndInfinityPropagate) {
+  Matrix x(8, 40, 1), w(33, 40, 2);
+  x.view(3, 7) = std::numeric_limits<float>::quiet_NaN();
+  x.view(5, 11) = std::numeric_limits<float>::infinity();
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu,
+                                      Activation::gelu_tanh, Activation::silu, Activation::tanh}) {
+    Matrix out(8, 33, 3);
+    linear(x.view, PackedWeights(w.view), out.view, {.activation = activation});
+    for (int64_t n = 0; n < 33; ++n) {
+      EXPECT_TRUE(std::isnan(out.view(3, n))) << static_cast<int>(activation);
+      EXPECT_TRUE(std::isfinite(out.view(4, n)));
+      if (w.view(n, 11) > 0 && activation != Activation::tanh) {
+        EXPECT_EQ(out.view(5, n), std::numeric_limits<float>::infinity());
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, SumRowsAddsEveryRow) {
+  for (const auto& [m, n] : {std::pair{0, 5}, {1, 1}, {3, 70}, {500, 193}}) {
+    const Matrix x(m, n, 1);
+    Matrix expected(1, n, 2);
+    Matrix got(expected), one_thread(expected);
+    for (int64_t c = 0; c < n; ++c) {
+      double sum = expected.view(0, c);
+      for (int64_t r = 0; r < m; ++r) sum += x.view(r, c);
+      expected.view(0, c) = static_cast<float>(sum);
+    }
+    set_threads(3);
+    sum_rows(x.view, {got.view.data(), {n}});
+    set_threads(1);
+    sum_rows(x.view, {one_thread.view.data(), {n}});
+    expect_near(got, expected, m, "sum_rows");
+    EXPECT_TRUE(got.same_bits(one_thread));
+  }
+}
+
+template <class Call>
+void expect_error(const std::string& start, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error: " << start;
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith(start));
+    EXPECT_FALSE(error.detail().got.empty());
+    EXPECT_FALSE(error.detail().expected.empty());
+  }
+}
+
+TEST(GemmErrors, BadShapesSayWhatWasExpected) {
+  const Matrix a(3, 4, 1), b(4, 5, 2), w(5, 4, 3), wrong(6, 7, 4);
+  Matrix out(3, 5, 5);
+  const PackedWeights weights(w.view);
+  expect_error("gemm: the shape", [&] { gemm(a.view, w.view, out.view); });
+  expect_error("gemm: the shape", [&] { gemm(a.view, b.view, wrong.view); });
+  expect_error("linear: the shape", [&] { linear(wrong.view, weights, out.view); });
+  expect_error("linear: the shape", [&] {
+    linear(a.view, weights, out.view, {.bias = {wrong.view.data(), {4}}});
+  });
+  expect_error("linear: the shape",
+               [&] { linear(a.view, weights, out.view, {.residual = wrong.view}); });
+  expect_error("linear: the residual",
+               [&] { linear(a.view, weights, out.view, {.residual = out.view}); });
+  expect_error("gemm: the columns",
+               [&] { gemm(transposed(b.view), transposed(a.view), transposed(out.view)); });
+  expect_error("sum_rows: the shape", [&] { sum_rows(a.view, {out.view.data(), {5}}); });
+}
+
+}  // namespace
+}  // namespace headwise

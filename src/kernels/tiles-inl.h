@@ -1,0 +1,208 @@
+// Products of small matrices held in registers, and the packing of their operands. Included once
+// per SIMD target.
+#if defined(HEADWISE_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_TILES_INL_H_
+#undef HEADWISE_TILES_INL_H_
+#else
+#define HEADWISE_TILES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if defined(__clang__)
+#define HEADWISE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define HEADWISE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/// Lambdas do not take on the target of what surrounds them, and must not keep vectors in memory.
+#define HEADWISE_LAMBDA HWY_ATTR __attribute__((always_inline))
+
+using F32 = hn::ScalableTag<float>;
+using Vec = hn::Vec<F32>;
+constexpr int64_t kLanes = HWY_LANES(float);
+
+/// A tile is kTileRows x kPanel: two vectors a row, as many rows as leave registers for the
+/// operands.
+constexpr int64_t kPanel = 2 * kLanes;
+constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+
+constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/// Rows of the next tile when `left` are left: whole tiles, and a rest of two even ones rather than
+/// one small one.
+inline int64_t next_tile(int64_t left) {
+  if (left >= 2 * kTileRows || left == kTileRows) return kTileRows;
+  return left > kTileRows ? (left + 1) / 2 : left;
+}
+
+/// How the left operand lies in memory: element (r, k) at a[r * stride + k], or at a[k * stride +
+/// r].
+enum class Left { kRows, kColumns };
+
+/// c[R][V] = sum over k < depth of a(r, k) * b[k][V vectors].
+template <Left kLeft, int R, int V>
+HWY_INLINE void multiply_tile(const float* HWY_RESTRICT a, int64_t stride,
+                              const float* HWY_RESTRICT b, int64_t depth, Vec (&c)[R][V]) {
+  const F32 d;
+  HEADWISE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    HEADWISE_UNROLL
+    for (int v = 0; v < V; ++v) c[r][v] = hn::Zero(d);
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    Vec right[V];
+    HEADWISE_UNROLL
+    for (int v = 0; v < V; ++v) right[v] = hn::Load(d, b + v * kLanes);
+    HEADWISE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Vec left = hn::Set(d, kLeft == Left::kRows ? a[r * stride] : a[r]);
+      HEADWISE_UNROLL
+      for (int v = 0; v < V; ++v) c[r][v] = hn::MulAdd(left, right[v], c[r][v]);
+    }
+    a += kLeft == Left::kRows ? 1 : stride;
+    b += V * kLanes;
+  }
+}
+
+/// Calls call(integral_constant<int, rows>) for 1 ≤ rows ≤ kTileRows.
+template <int R = kTileRows, class Call>
+HWY_INLINE void with_tile_rows(int64_t rows, const Call& call) {
+  if constexpr (R == 1) {
+    call(std::integral_constant<int, 1>());
+  } else if (rows == R) {
+    call(std::integral_constant<int, R>());
+  } else {
+    with_tile_rows<R - 1>(rows, call);
+  }
+}
+
+/// Calls call(first column, integral_constant<int, vectors>) for the panels that cover `columns`:
+/// all of two vectors but the last, which may be of one.
+template <class Call>
+HWY_INLINE void for_each_panel(int64_t columns, const Call& call) {
+  int64_t c = 0;
+  for (; c + kLanes < columns; c += kPanel) call(c, std::integral_constant<int, 2>());
+  if (c < columns) call(c, std::integral_constant<int, 1>());
+}
+
+/// A strided matrix to be packed: element (r, c) at data[r * row + c * column].
+struct Source {
+  const float* data;
+  ptrdiff_t row, column;
+};
+
+/// Row r of `source`, times `factor`, to to[0 … width), with zeros from `columns` on.
+HWY_INLINE void copy_row(Source source, int64_t r, int64_t columns, float factor, float* to,
+                         int64_t width) {
+  const F32 d;
+  const float* const from = source.data + r * source.row;
+  int64_t c = 0;
+  if (source.column == 1) {
+    for (; c + kLanes <= columns; c += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factor)), d, to + c);
+    }
+  }
+  for (; c < columns; ++c) to[c] = from[c * source.column] * factor;
+  for (; c < width; ++c) to[c] = 0;
+}
+
+/// Whether all of data[0 … count), count a multiple of the lanes, is finite: x * 0 is 0 only then.
+HWY_INLINE bool all_finite(const float* data, int64_t count) {
+  const F32 d;
+  Vec sum = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    sum = hn::MulAdd(hn::Load(d, data + i), hn::Zero(d), sum);
+  }
+  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
+}
+
+/// Packs rows x columns into column panels: panel after panel, each [rows][its vectors], zeros past
+/// the columns.
+HWY_INLINE void pack_rows(Source source, int64_t rows, int64_t columns, float factor, float* to) {
+  for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
+    constexpr int64_t width = vectors() * kLanes;
+    const Source part{source.data + c * source.column, source.row, source.column};
+    for (int64_t r = 0; r < rows; ++r, to += width) {
+      copy_row(part, r, std::min(width, columns - c), factor, to, width);
+    }
+  });
+}
+
+/// Four floats of each of kLanes rows that are `row` apart, as 128-bit blocks: rows 0, 4, 8, … in a
+/// vector.
+HWY_INLINE Vec load_blocks(const float* from, ptrdiff_t row) {
+  const hn::FixedTag<float, 4> d4;
+#if HWY_TARGET <= HWY_AVX3
+  const hn::FixedTag<float, 8> d8;
+  const auto low = hn::Combine(d8, hn::LoadU(d4, from + 4 * row), hn::LoadU(d4, from));
+  const auto high = hn::Combine(d8, hn::LoadU(d4, from + 12 * row), hn::LoadU(d4, from + 8 * row));
+  return hn::Combine(F32(), high, low);
+#elif HWY_TARGET <= HWY_AVX2
+  return hn::Combine(F32(), hn::LoadU(d4, from + 4 * row), hn::LoadU(d4, from));
+#else
+  (void)row;
+  return hn::LoadU(d4, from);
+#endif
+}
+
+/// to[c * stride + r] = source(r, c) for r < kLanes, c < columns; rows from `rows` on are zeros.
+HWY_INLINE void transpose_strip(Source source, int64_t rows, int64_t columns, float* to,
+                                int64_t stride) {
+  const F32 d;
+  const hn::Repartition<uint64_t, F32> d64;
+  int64_t c = 0;
+  if (source.column == 1 && rows == kLanes) {
+    for (; c + 4 <= columns; c += 4) {
+      const float* const from = source.data + c;
+      const Vec a = load_blocks(from, source.row);
+      const Vec b = load_blocks(from + source.row, source.row);
+      const Vec e = load_blocks(from + 2 * source.row, source.row);
+      const Vec f = load_blocks(from + 3 * source.row, source.row);
+      const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+      const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+      const auto ef_low = hn::BitCast(d64, hn::InterleaveLower(d, e, f));
+      const auto ef_high = hn::BitCast(d64, hn::InterleaveUpper(d, e, f));
+      float* const at = to + c * stride;
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ef_low)), d, at);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ef_low)), d, at + stride);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ef_high)), d, at + 2 * stride);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ef_high)), d, at + 3 * stride);
+    }
+  }
+  for (; c < columns; ++c) {
+    for (int64_t r = 0; r < kLanes; ++r) {
+      to[c * stride + r] = r < rows ? source.data[r * source.row + c * source.column] : 0;
+    }
+  }
+}
+
+/// Packs the transpose of rows x columns into panels of rows: panel after panel, each [columns][its
+/// vectors].
+HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, float* to) {
+  for_each_panel(rows, [&](int64_t r, auto vectors) HEADWISE_LAMBDA {
+    constexpr int64_t width = vectors() * kLanes;
+    for (int64_t strip = 0; strip < width; strip += kLanes) {
+      const Source part{source.data + (r + strip) * source.row, source.row, source.column};
+      transpose_strip(part, std::clamp<int64_t>(rows - r - strip, 0, kLanes), columns, to + strip,
+                      width);
+    }
+    to += width * columns;
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif

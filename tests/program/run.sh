@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The program's own words: --version, --help, and a message with exit code 2 for misuse.
+# usage: run.sh PROGRAM VERSION
+set -euo pipefail
+program=$1 version=$2
+
+fail() { echo "$*"; exit 1; }
+
+[[ $("$program" --version) == "headwise $version" ]] || fail "--version says something else"
+[[ $("$program" --help) == *--version* ]] || fail "--help does not list the options"
+
+for wrong in --no-such-option no-such-verb; do
+  code=0
+  errors=$("$program" "$wrong" 2>&1 >/dev/null) || code=$?
+  ((code == 2)) || fail "$wrong: exit code $code, not 2"
+  [[ $errors == *"$wrong"* ]] || fail "$wrong: not named on standard error: $errors"
+  output=$("$program" "$wrong" 2>/dev/null) || true
+  [[ -z $output ]] || fail "$wrong: standard output is not empty: $output"
+done
