@@ -95,7 +95,7 @@ HeadStatistics statistics(const HeadSums& sums, HeadStatistics counts) {
   counts.entropy.sum = sums.entropy;
   counts.entropy_ratio.sum = sums.entropy_ratio;
   counts.confidence.sum = sums.confidence;
-  counts.distance.sum = sums.distance;
+  counts.distance.sum = counts.distance.n > 0 ? sums.distance : 0;
   counts.mass_previous.sum = sums.mass[HeadSums::kPrevious];
   counts.mass_self.sum = sums.mass[HeadSums::kSelf];
   counts.mass_next.sum = sums.mass[HeadSums::kNext];
@@ -200,7 +200,7 @@ void attention_forward(const Attention& attention, View<float, 3> out, View<floa
     return;
   }
   check_observer(plan, *observer);
-  if (!observer->cross) plan.need_distances();
+  plan.need_distances();
   const ObservedRows rows = observe_rows(plan, *observer);
   Observation observation{*observer, rows, {}, {}};
   int64_t heads = 0;

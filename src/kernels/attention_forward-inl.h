@@ -49,9 +49,12 @@ class Forward {
     std::fill_n(maximum_, padded, -kInfinity);
     s_ = scratch.take<float>(kRowBlock * kScoreStride);
     const View<const float, 3>& q = plan.problem.q;
+    const auto source_of_row = [&](int64_t r) {
+      return Source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
+    };
     for (int64_t r = 0; r < row_count_; ++r) {
-      const Source source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
-      copy_row(source, 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
+      if (r + kFetchAhead < row_count_) fetch_row(source_of_row(r + kFetchAhead), 0, plan.D);
+      copy_row(source_of_row(r), 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
     }
   }
 
@@ -239,7 +242,7 @@ class Forward {
             t = hn::Max(hn::Set(d, -126.0f), t);
             if constexpr (masked()) t = hn::IfThenElseZero(inside(keys, j), t);
             entropy = hn::MulAdd(e, t, entropy);
-            if (line != nullptr) distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
+            distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
           }
         });
         clear_between(s, any, keys);

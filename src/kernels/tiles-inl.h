@@ -7,6 +7,7 @@
 #define HEADWISE_TILES_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -127,16 +128,27 @@ HWY_INLINE bool all_finite(const float* data, int64_t count) {
   return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
 }
 
+/// Rows of a strided matrix are far apart in memory; this many ahead are fetched while one is
+/// copied.
+constexpr int64_t kFetchAhead = 8;
+
+HWY_INLINE void fetch_row(Source source, int64_t r, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  const float* const row = source.data + r * source.row;
+  for (int64_t c = 0; c < columns; c += kLine) hwy::Prefetch(row + c * source.column);
+}
+
 /// Packs rows x columns into column panels: panel after panel, each [rows][its vectors], zeros past
 /// the columns.
 HWY_INLINE void pack_rows(Source source, int64_t rows, int64_t columns, float factor, float* to) {
-  for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
-    constexpr int64_t width = vectors() * kLanes;
-    const Source part{source.data + c * source.column, source.row, source.column};
-    for (int64_t r = 0; r < rows; ++r, to += width) {
-      copy_row(part, r, std::min(width, columns - c), factor, to, width);
-    }
-  });
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r + kFetchAhead < rows) fetch_row(source, r + kFetchAhead, columns);
+    for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
+      constexpr int64_t width = vectors() * kLanes;
+      const Source part{source.data + c * source.column, source.row, source.column};
+      copy_row(part, r, std::min(width, columns - c), factor, to + c * rows + r * width, width);
+    });
+  }
 }
 
 /// Four floats of each of kLanes rows that are `row` apart, as 128-bit blocks: rows 0, 4, 8, … in a
@@ -193,6 +205,9 @@ HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, fl
   for_each_panel(rows, [&](int64_t r, auto vectors) HEADWISE_LAMBDA {
     constexpr int64_t width = vectors() * kLanes;
     for (int64_t strip = 0; strip < width; strip += kLanes) {
+      for (int64_t i = r + strip + kLanes; i < std::min(rows, r + strip + 2 * kLanes); ++i) {
+        fetch_row(source, i, columns);
+      }
       const Source part{source.data + (r + strip) * source.row, source.row, source.column};
       transpose_strip(part, std::clamp<int64_t>(rows - r - strip, 0, kLanes), columns, to + strip,
                       width);

@@ -1,0 +1,191 @@
+// What observers see, against the reference, on every SIMD target.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "headwise/kernels/simd.h"
+#include "kernels/attention_bounds.h"
+#include "kernels/attention_ref.h"
+#include "kernels/attention_testing.h"
+
+namespace headwise::testing {
+namespace {
+
+/// How far each tally of a head may be off; the bounds of attention_bounds.h summed over rows.
+struct StatisticsBounds {
+  double mass;     // of one row, a weight or a sum of weights
+  double entropy;  // of one row: |dp| |ln p + 1| summed, and the same for lse - sum p s
+  double near_ties = 0;
+
+  StatisticsBounds(const Bounds& bounds, double keys)
+      : mass(bounds.weight + kUnit * (keys + kFunction)),
+        entropy(mass * (2 * bounds.largest_score + std::log(keys + 1) + 1) + bounds.lse +
+                bounds.score) {}
+};
+
+void expect_tally(const char* name, const Tally& got, const Tally& expected, double tolerance) {
+  EXPECT_EQ(got.n, expected.n) << name;
+  EXPECT_NEAR(got.sum, expected.sum, tolerance * static_cast<double>(expected.n) + 1e-30) << name;
+}
+
+void expect_head(const HeadStatistics& got, const HeadStatistics& expected,
+                 const StatisticsBounds& bounds, double keys) {
+  expect_tally("entropy", got.entropy, expected.entropy, bounds.entropy);
+  expect_tally("entropy_ratio", got.entropy_ratio, expected.entropy_ratio,
+               2 * bounds.entropy);  // ln 2 and up below the fraction
+  expect_tally("confidence", got.confidence, expected.confidence, bounds.mass);
+  expect_tally("mass_first", got.mass_first, expected.mass_first, bounds.mass);
+  expect_tally("mass_last", got.mass_last, expected.mass_last, bounds.mass);
+  ASSERT_EQ(got.mass_key_set.size(), expected.mass_key_set.size());
+  for (size_t g = 0; g < got.mass_key_set.size(); ++g) {
+    expect_tally("mass_key_set", got.mass_key_set[g], expected.mass_key_set[g], bounds.mass);
+  }
+  expect_tally("mass_given", got.mass_given, expected.mass_given, bounds.mass);
+  expect_tally("distance", got.distance, expected.distance, bounds.mass * (keys + 8));
+  expect_tally("mass_previous", got.mass_previous, expected.mass_previous, bounds.mass);
+  expect_tally("mass_self", got.mass_self, expected.mass_self, bounds.mass);
+  expect_tally("mass_next", got.mass_next, expected.mass_next, bounds.mass);
+  expect_tally("mass_window", got.mass_window, expected.mass_window, bounds.mass);
+  expect_tally("mass_diagonal", got.mass_diagonal, expected.mass_diagonal, bounds.mass);
+  for (size_t d = 0; d < got.offset_share.size(); ++d) {
+    EXPECT_EQ(got.offset_share[d].n, expected.offset_share[d].n) << "offset " << d;
+    EXPECT_NEAR(got.offset_share[d].sum, expected.offset_share[d].sum, bounds.near_ties)
+        << "offset " << d;
+  }
+}
+
+/// The key named must have the largest weight, or one that rounding cannot tell from it.
+bool names_a_largest(const std::vector<double>& p, int32_t got, int32_t expected, double bound) {
+  if (got == expected) return true;
+  if (got < 0 || expected < 0 || got >= static_cast<int64_t>(p.size())) return false;
+  return p[got] >= p[expected] * (1 - 2 * bound) - kFlushed;
+}
+
+struct Case {
+  Problem problem;
+  bool cross;
+};
+
+void expect_observed(const Case& one, const Watch& got, const Watch& expected) {
+  const Attention attention = one.problem.attention();
+  const Bounds bounds = attention_bounds(attention, one.problem.dout.view());
+  double keys = 1;
+  for (const auto& s : one.problem.spec.sequences) keys = std::max<double>(keys, s.keys);
+  const int64_t heads = attention.q.extent(1);
+  ASSERT_EQ(got.observer.heads.size(), static_cast<size_t>(heads));
+  for (int64_t h = 0; h < heads; ++h) {
+    SCOPED_TRACE("head " + std::to_string(h));
+    StatisticsBounds limits(bounds, keys);
+    for (int64_t t = 0; t < attention.q.extent(0); ++t) {
+      const std::vector<double> p = attention_weights_ref(attention, t, h);
+      const int64_t at = t * heads + h;
+      EXPECT_TRUE(names_a_largest(p, got.largest[at], expected.largest[at], limits.mass))
+          << "row " << t << ": " << got.largest[at] << " for " << expected.largest[at];
+      EXPECT_TRUE(names_a_largest(p, got.largest_kept[at], expected.largest_kept[at], limits.mass))
+          << "row " << t << ": " << got.largest_kept[at] << " for " << expected.largest_kept[at];
+      EXPECT_NEAR(got.given_weight[at], expected.given_weight[at], limits.mass) << "row " << t;
+      limits.near_ties += got.largest[at] != expected.largest[at];
+    }
+    expect_head(got.observer.heads[h], expected.observer.heads[h], limits, keys);
+  }
+}
+
+class ObserverSweep : public ::testing::TestWithParam<int> {
+ protected:
+  void TearDown() override { set_simd_target(""); }
+};
+
+TEST_P(ObserverSweep, EqualsTheReference) {
+  constexpr int kProblems = 160, kGroups = 8;
+  for (int index = GetParam(); index < kProblems; index += kGroups) {
+    const Case one{Problem(random_spec(1000 + index)), index % 3 == 0};
+    const Attention attention = one.problem.attention();
+    Watch expected(attention, one.cross, index);
+    const Answers<double> reference =
+        solve_ref(attention, one.problem.dout.view(), {.observer = &expected.observer});
+    const Bounds bounds = attention_bounds(attention, one.problem.dout.view());
+    for (const std::string& target : simd_targets()) {
+      SCOPED_TRACE("problem " + std::to_string(1000 + index) + " on " + target + ": " +
+                   one.problem.spec.text());
+      set_simd_target(target);
+      Watch got(attention, one.cross, index);
+      Array<float, 3> out({attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)});
+      Array<float, 2> lse({attention.q.extent(0), attention.q.extent(1)});
+      attention_forward(attention, out.view(), lse.view(), &got.observer);
+      expect_observed(one, got, expected);
+      const std::vector<float> values = out.values(), lses = lse.values();
+      const std::vector<double> right = reference.out.values();
+      const std::vector<double> scale = bounds.absolute.out.values();
+      for (size_t i = 0; i < values.size(); ++i) {
+        EXPECT_LE(std::abs(values[i] - right[i]), bounds.output * scale[i] + kFlushed);
+      }
+      for (size_t i = 0; i < lses.size(); ++i) {
+        const double right_lse = reference.lse.values()[i];
+        if (lses[i] != right_lse) {
+          EXPECT_NEAR(lses[i], right_lse, bounds.lse);
+        }
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, 8));
+
+TEST(AttentionObserver, AddsToWhatItHas) {
+  const Problem problem({.sequences = {{9, 9}}, .heads = 3, .kv_heads = 3});
+  const Attention attention = problem.attention();
+  Watch once(attention, false, 1), twice(attention, false, 1);
+  Array<float, 3> out({9, 3, 8});
+  attention_forward(attention, out.view(), {}, &once.observer);
+  attention_forward(attention, out.view(), {}, &twice.observer);
+  attention_forward(attention, out.view(), {}, &twice.observer);
+  for (int h = 0; h < 3; ++h) {
+    const HeadStatistics &one = once.observer.heads[h], &two = twice.observer.heads[h];
+    EXPECT_EQ(two.entropy.n, 2 * one.entropy.n);
+    EXPECT_DOUBLE_EQ(two.entropy.sum, 2 * one.entropy.sum);
+    EXPECT_DOUBLE_EQ(two.mass_key_set[1].sum, 2 * one.mass_key_set[1].sum);
+    EXPECT_EQ(two.offset_share[8].n, 2 * one.offset_share[8].n);
+  }
+}
+
+TEST(AttentionObserver, StatisticsAddUp) {
+  HeadStatistics a, b;
+  a.entropy = {1.5, 2};
+  b.entropy = {0.25, 3};
+  b.mass_key_set = {{1, 1}, {2, 4}};
+  b.offset_share[16] = {1, 2};
+  b.mass_diagonal = {0.5, 1};
+  a += b;
+  a += b;
+  EXPECT_EQ(a.entropy.sum, 2);
+  EXPECT_EQ(a.entropy.n, 8);
+  ASSERT_EQ(a.mass_key_set.size(), 2u);
+  EXPECT_EQ(a.mass_key_set[1].sum, 4);
+  EXPECT_EQ(a.offset_share[16].n, 4);
+  EXPECT_EQ(a.mass_diagonal.sum, 1);
+}
+
+/// Queries of zero make all scores equal: the largest is the first key that is seen.
+TEST(AttentionObserver, TiesGoToTheSmallestKey) {
+  Problem problem({.sequences = {{300, 300}}, .mask = {.causal = true, .left = 290}});
+  problem.q.fill([] { return 0.0f; });
+  const Attention attention = problem.attention();
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target);
+    Watch watch(attention, false, 1);
+    std::fill(watch.left_out.begin(), watch.left_out.end(), 0);
+    watch.left_out[0] = watch.left_out[1] = 1;
+    Array<float, 3> out({300, 2, 8});
+    attention_forward(attention, out.view(), {}, &watch.observer);
+    for (int32_t i = 0; i < 300; ++i) {
+      const int32_t first = std::max(0, i - 290);
+      EXPECT_EQ(watch.largest[2 * i], first);
+      EXPECT_EQ(watch.largest_kept[2 * i], i < 2 ? -1 : std::max(2, first));
+    }
+  }
+  set_simd_target("");
+}
+
+}  // namespace
+}  // namespace headwise::testing

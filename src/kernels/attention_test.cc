@@ -1,0 +1,174 @@
+// The fast kernel against the reference, on every SIMD target, over a list of random problems.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "headwise/kernels/simd.h"
+#include "kernels/attention_bounds.h"
+#include "kernels/attention_ref.h"
+#include "kernels/attention_testing.h"
+
+namespace headwise::testing {
+namespace {
+
+constexpr int kProblems = 360;
+constexpr int kGroups = 12;
+
+template <int R>
+void expect_close(const char* name, const Array<float, R>& fast, const Array<double, R>& reference,
+                  const Array<double, R>& absolute, double bound) {
+  const std::vector<float> got = fast.values();
+  const std::vector<double> expected = reference.values(), scale = absolute.values();
+  ASSERT_EQ(got.size(), expected.size());
+  EXPECT_TRUE(fast.gaps_untouched()) << name;
+  double worst = 0;
+  size_t at = 0;
+  int wrong = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double ratio = std::abs(got[i] - expected[i]) / (bound * scale[i] + kFlushed);
+    wrong += !(ratio <= 1);
+    if (!(ratio <= worst)) worst = ratio, at = i;
+    if (std::isnan(worst)) break;
+  }
+  EXPECT_EQ(wrong, 0) << name << ": " << worst << " of what rounding allows at " << at << " of "
+                      << got.size() << ": " << got[at] << " for " << expected[at];
+}
+
+void expect_lse(const Array<float, 2>& fast, const Array<double, 2>& reference, double bound) {
+  const std::vector<float> got = fast.values();
+  const std::vector<double> expected = reference.values();
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isinf(expected[i])) {
+      ASSERT_EQ(got[i], expected[i]) << "lse " << i;
+    } else {
+      ASSERT_NEAR(got[i], expected[i], bound) << "lse " << i;
+    }
+  }
+}
+
+void expect_answers(const Answers<float>& fast, const Answers<double>& reference,
+                    const Bounds& bounds) {
+  expect_close("out", fast.out, reference.out, bounds.absolute.out, bounds.output);
+  expect_lse(fast.lse, reference.lse, bounds.lse);
+  expect_close("dq", fast.dq, reference.dq, bounds.absolute.dq, bounds.gradient);
+  expect_close("dk", fast.dk, reference.dk, bounds.absolute.dk, bounds.gradient);
+  expect_close("dv", fast.dv, reference.dv, bounds.absolute.dv, bounds.gradient);
+  expect_close("dgates", fast.dgates, reference.dgates, bounds.absolute.dgates, bounds.gradient);
+  expect_close("dtable", fast.dtable, reference.dtable, bounds.absolute.dtable, bounds.gradient);
+}
+
+class AttentionSweep : public ::testing::TestWithParam<int> {
+ protected:
+  void TearDown() override { set_simd_target(""); }
+};
+
+TEST_P(AttentionSweep, EqualsTheReference) {
+  for (int index = GetParam(); index < kProblems; index += kGroups) {
+    const Problem problem(random_spec(index));
+    const Attention attention = problem.attention();
+    const bool at_zero_gates = index % 2 == 0;
+    const Answers<double> reference =
+        solve_ref(attention, problem.dout.view(), {.at_zero_gates = at_zero_gates});
+    const Bounds bounds = attention_bounds(attention, problem.dout.view());
+    for (const std::string& target : simd_targets()) {
+      SCOPED_TRACE("problem " + std::to_string(index) + " on " + target + ": " +
+                   problem.spec.text());
+      set_simd_target(target);
+      const Answers<float> fast =
+          solve(attention, problem.dout.view(),
+                {.at_zero_gates = at_zero_gates, .layout = problem.spec.layout});
+      expect_answers(fast, reference, bounds);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, AttentionSweep, ::testing::Range(0, kGroups));
+
+class AttentionTargets : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { set_simd_target(GetParam()); }
+  void TearDown() override { set_simd_target(""); }
+};
+
+TEST_P(AttentionTargets, EveryWidth) {
+  for (int64_t width = 1; width <= 256; ++width) {
+    const Problem problem({.sequences = {{3, 5}},
+                           .heads = 2,
+                           .kv_heads = 1,
+                           .width = width,
+                           .value_width = 257 - width,
+                           .seed = static_cast<uint64_t>(width)});
+    SCOPED_TRACE(problem.spec.text());
+    const Attention attention = problem.attention();
+    expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                   attention_bounds(attention, problem.dout.view()));
+  }
+}
+
+TEST_P(AttentionTargets, EveryLengthNearTheEdgesOfBlocks) {
+  for (const int64_t keys :
+       {15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257, 511, 512, 513}) {
+    const Problem problem({.sequences = {{3, keys}, {keys % 70, keys % 70}},
+                           .width = 8,
+                           .mask = {.causal = keys % 2 == 0},
+                           .table = true,
+                           .seed = static_cast<uint64_t>(keys)});
+    SCOPED_TRACE(problem.spec.text());
+    const Attention attention = problem.attention();
+    expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                   attention_bounds(attention, problem.dout.view()));
+  }
+}
+
+/// Scores of hundreds overflow exp in float unless the largest is taken off first.
+TEST_P(AttentionTargets, LargeScores) {
+  const Problem problem({.sequences = {{20, 300}}, .width = 16, .scale = 40.0f});
+  const Attention attention = problem.attention();
+  const Bounds bounds = attention_bounds(attention, problem.dout.view());
+  EXPECT_GT(bounds.largest_score, 200);
+  expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                 bounds);
+}
+
+/// Each gradient alone, the others left out.
+TEST_P(AttentionTargets, GradientsMayBeLeftOut) {
+  const Problem problem({.sequences = {{7, 9}, {4, 4}},
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .table = true,
+                         .gates = GateScope::kSequence});
+  const Attention attention = problem.attention();
+  const Answers<float> all = solve(attention, problem.dout.view());
+  for (int which = 0; which < 5; ++which) {
+    Answers<float> one(attention);
+    AttentionGradients gradients;
+    if (which == 0) gradients.dq = one.dq.view();
+    if (which == 1) gradients.dk = one.dk.view();
+    if (which == 2) gradients.dv = one.dv.view();
+    if (which == 3) gradients.dgates = one.dgates.view();
+    if (which == 4) gradients.dtable = one.dtable.view();
+    attention_backward(attention, all.out.view(), all.lse.view(), problem.dout.view(), gradients);
+    if (which == 0) {
+      EXPECT_EQ(one.dq.values(), all.dq.values());
+    }
+    if (which == 1) {
+      EXPECT_EQ(one.dk.values(), all.dk.values());
+    }
+    if (which == 2) {
+      EXPECT_EQ(one.dv.values(), all.dv.values());
+    }
+    if (which == 3) {
+      EXPECT_EQ(one.dgates.values(), all.dgates.values());
+    }
+    if (which == 4) {
+      EXPECT_EQ(one.dtable.values(), all.dtable.values());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Simd, AttentionTargets, ::testing::ValuesIn(simd_targets()),
+                         [](const auto& target) { return target.param; });
+
+}  // namespace
+}  // namespace headwise::testing

@@ -1,0 +1,237 @@
+// Every bad input to attention is refused with what is wrong, what was got and what was expected.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "headwise/core/error.h"
+#include "kernels/attention_testing.h"
+
+namespace headwise::testing {
+namespace {
+
+/// A sound problem whose lists a test can spoil.
+struct Sound {
+  Problem problem{Spec{.sequences = {{3, 3}, {4, 4}}, .heads = 4, .kv_heads = 2}};
+  Attention attention = problem.attention();
+  std::vector<int64_t> longs;
+  std::vector<int32_t> ints;
+  std::vector<float> floats;
+};
+
+void expect_refused(const std::string& what, const std::function<void()>& call) {
+  SCOPED_TRACE(what);
+  try {
+    call();
+    ADD_FAILURE() << "was not refused";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.detail().what.starts_with("attention")) << error.what();
+    EXPECT_FALSE(error.detail().got.empty()) << error.what();
+    EXPECT_FALSE(error.detail().expected.empty()) << error.what();
+  }
+}
+
+/// Forward, backward and maps all refuse it.
+void expect_spoilt(const std::string& what, const std::function<void(Sound&)>& spoil) {
+  Sound sound;
+  Answers<float> a(sound.attention);
+  spoil(sound);
+  expect_refused("forward: " + what,
+                 [&] { attention_forward(sound.attention, a.out.view(), a.lse.view()); });
+  expect_refused("backward: " + what, [&] {
+    attention_backward(sound.attention, a.out.view(), a.lse.view(), sound.problem.dout.view(),
+                       {.dq = a.dq.view()});
+  });
+  expect_refused("maps: " + what,
+                 [&] { attention_maps(sound.attention, std::vector<int64_t>{0}); });
+}
+
+TEST(AttentionErrors, TheSoundProblemIsAccepted) {
+  Sound sound;
+  Answers<float> a(sound.attention);
+  EXPECT_NO_THROW(attention_forward(sound.attention, a.out.view(), a.lse.view()));
+}
+
+TEST(AttentionErrors, Heads) {
+  expect_spoilt("4 heads over 3 key/value heads", [](Sound& s) {
+    s.floats.assign(7 * 3 * 8, 0);
+    s.attention.k = s.attention.v = {s.floats.data(), {7, 3, 8}};
+  });
+  expect_spoilt("a map to a head that is not there", [](Sound& s) {
+    s.ints = {0, 1, 2, 1};
+    s.attention.kv_head = s.ints;
+  });
+  expect_spoilt("a map to a negative head", [](Sound& s) {
+    s.ints = {0, 1, -1, 1};
+    s.attention.kv_head = s.ints;
+  });
+  expect_spoilt("a map of 3 for 4 heads", [](Sound& s) {
+    s.ints = {0, 1, 1};
+    s.attention.kv_head = s.ints;
+  });
+}
+
+TEST(AttentionErrors, Offsets) {
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> bad = {
+      {"descending", {0, 5, 3, 7}}, {"short of the rows", {0, 3, 6}}, {"past the rows", {0, 3, 8}},
+      {"not from 0", {1, 3, 7}},    {"negative", {0, -1, 7}},         {"empty", {}}};
+  for (const auto& [what, offsets] : bad) {
+    expect_spoilt("query offsets " + what, [&](Sound& s) { s.attention.q_offsets = offsets; });
+    if (offsets.empty()) continue;
+    expect_spoilt("key offsets " + what, [&](Sound& s) { s.attention.k_offsets = offsets; });
+  }
+  expect_spoilt("key offsets of another batch", [](Sound& s) {
+    s.longs = {0, 2, 4, 7};
+    s.attention.k_offsets = s.longs;
+  });
+}
+
+TEST(AttentionErrors, LengthsAndPositions) {
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{3, 5}, {-1, 4}, {3}, {3, 4, 1}}) {
+    expect_spoilt("query lengths", [&](Sound& s) { s.attention.q_lengths = lengths; });
+    expect_spoilt("key lengths", [&](Sound& s) { s.attention.k_lengths = lengths; });
+  }
+  expect_spoilt("6 positions for 7 rows", [](Sound& s) {
+    s.longs = {0, 1, 2, 0, 1, 2};
+    s.attention.positions = s.longs;
+  });
+}
+
+TEST(AttentionErrors, Shapes) {
+  const auto resized = [](Sound& s, View<const float, 3>& view, std::array<int64_t, 3> shape) {
+    s.floats.assign(shape[0] * shape[1] * shape[2] + 1, 0);
+    view = {s.floats.data(), shape};
+  };
+  expect_spoilt("keys of another width", [&](Sound& s) { resized(s, s.attention.k, {7, 2, 9}); });
+  expect_spoilt("values of other heads", [&](Sound& s) { resized(s, s.attention.v, {7, 1, 8}); });
+  expect_spoilt("values of other rows", [&](Sound& s) { resized(s, s.attention.v, {6, 2, 8}); });
+  expect_spoilt("no heads", [&](Sound& s) { resized(s, s.attention.q, {7, 0, 8}); });
+  for (const int64_t width : {0, 257}) {
+    expect_spoilt("a width of " + std::to_string(width), [&](Sound& s) {
+      s.floats.assign(7 * 4 * 257, 0);
+      s.attention.q = {s.floats.data(), {7, 4, width}};
+      s.attention.k = {s.floats.data(), {7, 2, width}};
+    });
+    expect_spoilt("a value width of " + std::to_string(width), [&](Sound& s) {
+      s.floats.assign(7 * 2 * 257, 0);
+      s.attention.v = {s.floats.data(), {7, 2, width}};
+    });
+  }
+}
+
+TEST(AttentionErrors, OutputShapes) {
+  Sound s;
+  Answers<float> a(s.attention);
+  const Array<float, 3> small({7, 4, 7}), few({6, 4, 8});
+  const Array<float, 2> narrow({7, 3});
+  expect_refused("out", [&] { attention_forward(s.attention, small.view()); });
+  expect_refused("out", [&] { attention_forward(s.attention, few.view()); });
+  expect_refused("lse", [&] { attention_forward(s.attention, a.out.view(), narrow.view()); });
+  const auto backward = [&](View<const float, 3> dout, const AttentionGradients& gradients) {
+    attention_backward(s.attention, a.out.view(), a.lse.view(), dout, gradients);
+  };
+  const View<float, 3> dout = s.problem.dout.view();
+  expect_refused("dout", [&] { backward(few.view(), {.dq = a.dq.view()}); });
+  expect_refused("dq", [&] { backward(dout, {.dq = few.view()}); });
+  expect_refused("dk", [&] { backward(dout, {.dk = few.view()}); });
+  expect_refused("dv", [&] { backward(dout, {.dv = few.view()}); });
+  expect_refused("dgates without gates", [&] { backward(dout, {.dgates = narrow.view()}); });
+  expect_refused("dtable without a table", [&] { backward(dout, {.dtable = narrow.view()}); });
+}
+
+TEST(AttentionErrors, Gates) {
+  const auto gates = [](Sound& s, std::array<int64_t, 2> shape, GateScope scope) {
+    s.floats.assign(shape[0] * shape[1], 1);
+    s.attention.gates = {s.floats.data(), shape};
+    s.attention.gate_scope = scope;
+  };
+  expect_spoilt("3 gates", [&](Sound& s) { gates(s, {1, 3}, GateScope::kHead); });
+  expect_spoilt("2 rows per head", [&](Sound& s) { gates(s, {2, 4}, GateScope::kHead); });
+  expect_spoilt("1 row per sequence", [&](Sound& s) { gates(s, {1, 4}, GateScope::kSequence); });
+  expect_spoilt("2 rows per row", [&](Sound& s) { gates(s, {2, 4}, GateScope::kRow); });
+  expect_spoilt("a gate that is no number", [&](Sound& s) {
+    gates(s, {1, 4}, GateScope::kHead);
+    s.floats[2] = kNaN;
+  });
+  expect_spoilt("an infinite gate", [&](Sound& s) {
+    gates(s, {1, 4}, GateScope::kHead);
+    s.floats[2] = kInf;
+  });
+}
+
+TEST(AttentionErrors, Numbers) {
+  for (const float p : {-0.1f, 1.0f, 1.5f, kNaN}) {
+    expect_spoilt("dropout", [&](Sound& s) { s.attention.dropout = p; });
+  }
+  for (const float p : {-0.1f, 1.5f, kNaN}) {
+    expect_spoilt("head dropout", [&](Sound& s) { s.attention.head_dropout = p; });
+  }
+  for (const float cap : {-1.0f, kNaN, kInf}) {
+    expect_spoilt("softcap", [&](Sound& s) { s.attention.softcap = cap; });
+  }
+  for (const float scale : {kNaN, kInf}) {
+    expect_spoilt("scale", [&](Sound& s) { s.attention.scale = scale; });
+  }
+  expect_spoilt("left of -2", [](Sound& s) { s.attention.mask.left = -2; });
+  expect_spoilt("right of -2", [](Sound& s) { s.attention.mask.right = -2; });
+}
+
+TEST(AttentionErrors, Biases) {
+  expect_spoilt("3 slopes for 4 heads", [](Sound& s) {
+    s.floats.assign(3, 0.5f);
+    s.attention.alibi_slopes = s.floats;
+  });
+  const auto table = [](Sound& s, int64_t heads, std::vector<int32_t> buckets) {
+    s.floats.assign(heads * 5, 0);
+    s.ints = std::move(buckets);
+    s.attention.relative_bias = {.table = {s.floats.data(), {heads, 5}}, .buckets = s.ints};
+  };
+  expect_spoilt("an even number of buckets", [&](Sound& s) { table(s, 4, {0, 1, 2, 3}); });
+  expect_spoilt("no buckets", [&](Sound& s) { table(s, 4, {}); });
+  expect_spoilt("a bucket past the table", [&](Sound& s) { table(s, 4, {0, 1, 5}); });
+  expect_spoilt("a negative bucket", [&](Sound& s) { table(s, 4, {0, -1, 4}); });
+  expect_spoilt("a table of 3 heads", [&](Sound& s) { table(s, 3, {0, 1, 4}); });
+}
+
+TEST(AttentionErrors, Maps) {
+  Sound s;
+  for (const int64_t row : {-1, 7}) {
+    expect_refused("row " + std::to_string(row), [&] {
+      attention_maps(s.attention, std::vector<int64_t>{0, row});
+    });
+  }
+}
+
+TEST(AttentionErrors, Observer) {
+  const auto watched = [](const std::string& what, const std::function<void(Watch&)>& spoil) {
+    Sound s;
+    Watch watch(s.attention, false, 1);
+    spoil(watch);
+    Answers<float> a(s.attention);
+    expect_refused(what,
+                   [&] { attention_forward(s.attention, a.out.view(), {}, &watch.observer); });
+  };
+  watched("3 heads", [](Watch& w) { w.observer.heads.resize(3); });
+  watched("key sets", [](Watch& w) { w.observer.key_sets = {w.sets.data(), {2, 6}}; });
+  watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
+  watched("a given key past its sequence", [](Watch& w) { w.given[1] = 3; });
+  watched("a given key below none", [](Watch& w) { w.given[1] = -2; });
+  watched("left out", [](Watch& w) { w.observer.left_out = w.observer.left_out.first(6); });
+  watched("largest", [](Watch& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });
+  watched("largest kept", [](Watch& w) { w.observer.largest_kept = {w.largest.data(), {6, 4}}; });
+  watched("given weight", [](Watch& w) {
+    w.observer.given_weight = {w.given_weight.data(), {7, 3}};
+  });
+}
+
+TEST(AttentionErrors, Divergences) {
+  Sound s;
+  Answers<float> a(s.attention);
+  const Array<double, 2> narrow({3, 4}), right({4, 4});
+  const Array<float, 2> few({6, 4});
+  expect_refused("sums", [&] { attention_js(s.attention, a.lse.view(), narrow.view()); });
+  expect_refused("lse", [&] { attention_js(s.attention, few.view(), right.view()); });
+}
+
+}  // namespace
+}  // namespace headwise::testing
