@@ -141,7 +141,7 @@ int run_benchmark(int argc, char** argv, const std::string& title,
   app.add_option("--peer", options.peer, "Python interpreter that has torch; without: only ours");
   app.add_option("--threads", options.threads, "numbers of threads, e.g. 1,2")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", options.json, "print one JSON document");
   app.add_flag("--quick", options.quick, "fewer sizes and samples");
@@ -155,6 +155,12 @@ int run_benchmark(int argc, char** argv, const std::string& title,
   Report report(options);
   try {
     measure(options, report);
+    if (report.empty()) {
+      throw Error({.what = "bench: no row matches the filters",
+                   .where = "filters",
+                   .got = fmt::format("{}", fmt::join(options.filters, " ")),
+                   .expected = "whole words of rows' names, such as forward D=64 N=512"});
+    }
   } catch (const Error& error) {
     return fail(options, error.detail(), error.what());
   } catch (const std::exception& error) {

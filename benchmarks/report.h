@@ -48,6 +48,8 @@ class Report {
   /// end.
   void refused(const Error& error);
 
+  bool empty() const { return results_.empty() && refused_.empty(); }
+
   /// Prints the table or the JSON document, and returns the exit code.
   int print() const;
 
