@@ -99,7 +99,7 @@ std::vector<Timing> Harness::race(int threads, const std::vector<Timer>& sides) 
 }
 
 std::vector<double> Harness::quality(const std::vector<Probed>& samples, int threads) const {
-  double best_share = 0;
+  double best_share = 1;  // there is always work for one thread; under steady load no sample has it
   for (const Probed& sample : samples) best_share = std::max(best_share, sample.cpu_share);
   std::vector<double> qualities;
   for (const Probed& sample : samples) {
