@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/scratch.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace headwise {
 namespace HWY_NAMESPACE {
@@ -215,6 +217,65 @@ HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, fl
     to += width * columns;
   });
 }
+
+/// A right operand packed by pack_rows. Rows with an infinity or NaN are taken out (0 * NaN would
+/// reach results that give the row no weight) and kept aside, for add_strays() to add where they do
+/// have weight.
+class Operand {
+ public:
+  Operand(int64_t most_rows, int64_t columns, Scratch& scratch)
+      : columns_(columns),
+        stride_(round_up(columns, kLanes)),
+        panels_(scratch.take<float>(most_rows * stride_)),
+        stray_rows_(scratch.take<float>(most_rows * stride_)),
+        strays_(scratch.take<int32_t>(most_rows)) {}
+
+  void pack(Source source, int64_t rows, float factor) {
+    rows_ = rows;
+    stray_count_ = 0;
+    pack_rows(source, rows, columns_, factor, panels_);
+    if (HWY_UNLIKELY(!all_finite(panels_, rows * stride_))) take_out(source, factor);
+  }
+
+  /// Row `row` of the panel that begins at column c0.
+  template <int V>
+  const float* panel(int64_t c0, int64_t row) const {
+    return panels_ + c0 * rows_ + row * V * kLanes;
+  }
+  int64_t columns() const { return columns_; }
+
+  /// to[c] += weight(row) * row[c] for rows kept aside that seen(row).
+  template <class Weight, class Seen>
+  HWY_INLINE void add_strays(const Weight& weight, const Seen& seen, float* to) const {
+    for (int64_t i = 0; i < stray_count_; ++i) {
+      if (!seen(strays_[i])) continue;
+      for (int64_t c = 0; c < columns_; ++c) {
+        to[c] += weight(strays_[i]) * stray_rows_[i * stride_ + c];
+      }
+    }
+  }
+  bool has_strays() const { return stray_count_ > 0; }
+
+ private:
+  HWY_NOINLINE void take_out(Source source, float factor) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* const row = stray_rows_ + stray_count_ * stride_;
+      copy_row(source, r, columns_, factor, row, stride_);
+      if (all_finite(row, stride_)) continue;
+      strays_[stray_count_++] = static_cast<int32_t>(r);
+      for_each_panel(columns_, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+        constexpr int64_t width = vectors() * kLanes;
+        std::fill_n(panels_ + c0 * rows_ + r * width, width, 0.0f);
+      });
+    }
+  }
+
+  int64_t columns_, stride_;
+  int64_t rows_ = 0;
+  float *panels_, *stray_rows_;
+  int32_t* strays_;
+  int64_t stray_count_ = 0;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace headwise
