@@ -25,7 +25,7 @@ using headwise::PackedWeights;
 using headwise::View;
 
 constexpr int64_t kCold = 24 << 20;  // floats: three times the L3 of the machines in mind
-constexpr double kUndisturbed = 0.92;
+constexpr double kUndisturbed = 0.85;
 
 int threads = 1;
 
@@ -143,24 +143,32 @@ std::string measure(Shape shape, const std::vector<Contestant>& contestants) {
     for (const Sample& s : of_one) {
       if (s.probe >= kUndisturbed * best_probe) rates.push_back(s.rate);
     }
-    row += fmt::format(" {:.1f} |", median(rates));
+    row += rates.empty() ? " – |" : fmt::format(" {:.1f} |", median(rates));
   }
   return row;
 }
 
-/// GB/s at which all threads together can read: the limit for few rows.
+/// GB/s at which all threads together can read: the limit for few rows. Four streams side by side,
+/// as one alone was seen to reach little more than half of it.
 double memory_bandwidth() {
   const Buffer data = Buffer::zeros(4 * kCold);
-  const auto* words = reinterpret_cast<const uint32_t*>(data.data());
-  constexpr int64_t kPiece = 1 << 16;
-  std::vector<uint32_t> sums(data.size() / kPiece);
+  const auto* words = reinterpret_cast<const uint64_t*>(data.data());
+  constexpr int64_t kStream = 1 << 13;
+  const int64_t pieces = data.size() / 2 / (4 * kStream);
+  std::vector<uint64_t> sums(pieces);
   std::vector<double> rates;
   for (int round = 0; round < 9; ++round) {
     const double begin = now();
-    headwise::parallel_for(data.size() / kPiece, [&](int64_t i) {
-      uint32_t sum = 0;
-      for (int64_t j = 0; j < kPiece; ++j) sum += words[i * kPiece + j];
-      sums[i] += sum;
+    headwise::parallel_for(pieces, [&](int64_t i) {
+      const uint64_t* piece = words + i * 4 * kStream;
+      uint64_t a = 0, b = 0, c = 0, d = 0;
+      for (int64_t j = 0; j < kStream; ++j) {
+        a += piece[j];
+        b += piece[kStream + j];
+        c += piece[2 * kStream + j];
+        d += piece[3 * kStream + j];
+      }
+      sums[i] += a + b + c + d;
     });
     rates.push_back(static_cast<double>(data.size()) * sizeof(float) / (now() - begin) * 1e-9);
   }
