@@ -105,7 +105,6 @@ TEST(AttentionErrors, Shapes) {
   expect_spoilt("keys of another width", [&](Sound& s) { resized(s, s.attention.k, {7, 2, 9}); });
   expect_spoilt("values of other heads", [&](Sound& s) { resized(s, s.attention.v, {7, 1, 8}); });
   expect_spoilt("values of other rows", [&](Sound& s) { resized(s, s.attention.v, {6, 2, 8}); });
-  expect_spoilt("no heads", [&](Sound& s) { resized(s, s.attention.q, {7, 0, 8}); });
   for (const int64_t width : {0, 257}) {
     expect_spoilt("a width of " + std::to_string(width), [&](Sound& s) {
       s.floats.assign(7 * 4 * 257, 0);
@@ -213,9 +212,9 @@ TEST(AttentionErrors, Observer) {
   };
   watched("3 heads", [](Watch& w) { w.observer.heads.resize(3); });
   watched("key sets", [](Watch& w) { w.observer.key_sets = {w.sets.data(), {2, 6}}; });
-  watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
   watched("a given key past its sequence", [](Watch& w) { w.given[1] = 3; });
   watched("a given key below none", [](Watch& w) { w.given[1] = -2; });
+  watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
   watched("left out", [](Watch& w) { w.observer.left_out = w.observer.left_out.first(6); });
   watched("largest", [](Watch& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });
   watched("largest kept", [](Watch& w) { w.observer.largest_kept = {w.largest.data(), {6, 4}}; });

@@ -130,48 +130,44 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
 }
 
 /// to[row][column] = factor[row] * to[row][column] + sum over keys of s[row][key] *
-/// right[key][column], for tiles that see the keys; `right` [keys][columns] packed by pack_rows.
-/// Weights of keys that a row does not see are 0, which is enough unless `right` has an infinity or
-/// NaN: then rows are taken one by one.
+/// right[key][column], for tiles that see the keys. Weights of keys that a row does not see are 0.
 template <bool kFactor>
-HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const float* right, bool finite,
-                           int64_t columns, int64_t first, int64_t keys, const float* factor,
-                           float* to, int64_t stride) {
+HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const Operand& right,
+                           int64_t first, int64_t keys, const float* factor, float* to,
+                           int64_t stride) {
   const F32 d;
-  for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+  for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
-    const float* const panel = right + c0 * keys;
-    const auto tile_of = [&](auto rows, int64_t r0, Interval range) HEADWISE_LAMBDA {
-      constexpr int R = rows();
-      Vec c[R][V];
-      multiply_tile<Left::kRows>(s + r0 * kScoreStride + range.begin, kScoreStride,
-                                 panel + range.begin * V * kLanes, range.end - range.begin, c);
-      HEADWISE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        float* const at = to + (r0 + r) * stride + c0;
-        const Vec f = hn::Set(d, kFactor ? factor[r0 + r] : 1.0f);
-        HEADWISE_UNROLL
-        for (int v = 0; v < V; ++v) {
-          const Vec old = hn::Load(d, at + v * kLanes);
-          hn::Store(kFactor ? hn::MulAdd(f, old, c[r][v]) : hn::Add(old, c[r][v]), d,
-                    at + v * kLanes);
-        }
-      }
-    };
     for (int64_t i = 0; i < block.tile_count; ++i) {
       const RowTile& tile = block.tiles[i];
       if (!tile.sees(first, first + keys)) continue;
-      if (HWY_LIKELY(finite)) {
-        const Interval range = within(tile.any, first, keys);
-        with_tile_rows(tile.rows,
-                       [&](auto rows) HEADWISE_LAMBDA { tile_of(rows, tile.first, range); });
-      } else {
-        for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
-          tile_of(std::integral_constant<int, 1>(), r, within(block.rows[r].keys, first, keys));
+      const Interval range = within(tile.any, first, keys);
+      with_tile_rows(tile.rows, [&](auto rows) HEADWISE_LAMBDA {
+        constexpr int R = rows();
+        Vec c[R][V];
+        multiply_tile<Left::kRows>(s + tile.first * kScoreStride + range.begin, kScoreStride,
+                                   right.template panel<V>(c0, range.begin),
+                                   range.end - range.begin, c);
+        HEADWISE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          float* const at = to + (tile.first + r) * stride + c0;
+          const Vec f = hn::Set(d, kFactor ? factor[tile.first + r] : 1.0f);
+          HEADWISE_UNROLL
+          for (int v = 0; v < V; ++v) {
+            const Vec old = hn::Load(d, at + v * kLanes);
+            hn::Store(kFactor ? hn::MulAdd(f, old, c[r][v]) : hn::Add(old, c[r][v]), d,
+                      at + v * kLanes);
+          }
         }
-      }
+      });
     }
   });
+  for (int64_t r = 0; right.has_strays() && r < block.count; ++r) {
+    const Interval seen = within(block.rows[r].keys, first, keys);
+    right.add_strays([&](int64_t key) { return s[r * kScoreStride + key]; },
+                     [&](int64_t key) { return key >= seen.begin && key < seen.end; },
+                     to + r * stride);
+  }
 }
 
 /// Softcap and bias of one row's scores in [begin, end); whole vectors around them may change too.

@@ -46,6 +46,17 @@ void check_observer(const AttentionPlan& plan, const AttentionObserver& observer
   count("heads", observer.heads.size(), plan.H);
   count("given keys", observer.given_key.size(), plan.T);
   count("left out keys", observer.left_out.size(), plan.S);
+  for (int64_t b = 0; b < plan.B && !observer.given_key.empty(); ++b) {
+    const SequenceRows& sequence = plan.sequences[b];
+    for (int64_t t = sequence.q_begin; t < sequence.q_begin + sequence.q_rows; ++t) {
+      const int64_t key = observer.given_key[t];
+      if (key >= -1 && key < sequence.k_rows) continue;
+      throw Error({.what = "attention: the observer's given key is not one of its sequence",
+                   .where = fmt::format("row {}", t),
+                   .got = fmt::format("{}", key),
+                   .expected = fmt::format("-1 to {}", sequence.k_rows - 1)});
+    }
+  }
   check_view("the observer's key sets", observer.key_sets, {observer.key_sets.extent(0), plan.S},
              true);
   check_view("the observer's largest", observer.largest, {plan.T, plan.H}, true);
@@ -95,7 +106,7 @@ HeadStatistics statistics(const HeadSums& sums, HeadStatistics counts) {
   counts.entropy.sum = sums.entropy;
   counts.entropy_ratio.sum = sums.entropy_ratio;
   counts.confidence.sum = sums.confidence;
-  counts.distance.sum = sums.distance;
+  counts.distance.sum = counts.distance.n > 0 ? sums.distance : 0;
   counts.mass_previous.sum = sums.mass[HeadSums::kPrevious];
   counts.mass_self.sum = sums.mass[HeadSums::kSelf];
   counts.mass_next.sum = sums.mass[HeadSums::kNext];
@@ -200,7 +211,7 @@ void attention_forward(const Attention& attention, View<float, 3> out, View<floa
     return;
   }
   check_observer(plan, *observer);
-  if (!observer->cross) plan.need_distances();
+  plan.need_distances();
   const ObservedRows rows = observe_rows(plan, *observer);
   Observation observation{*observer, rows, {}, {}};
   int64_t heads = 0;

@@ -37,60 +37,49 @@ HWY_INLINE void write_row(const float* from, int64_t count, float factor, bool a
   }
 }
 
-/// to[key][column] += sum over rows of s[row][key] * right[row][column]; `right` packed by
-/// pack_rows.
-HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const float* right, bool finite,
-                           int64_t columns, int64_t first, int64_t keys, float* to,
-                           int64_t stride) {
+/// to[key][column] += sum over rows of s[row][key] * right[row][column]. Weights of keys that a row
+/// does not see are 0 wherever any row of the block sees them.
+HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand& right,
+                           int64_t first, int64_t keys, float* to, int64_t stride) {
   const F32 d;
-  const auto tile_of = [&](auto count, auto vectors, int64_t j, int64_t c0, int64_t begin,
-                           int64_t end) HEADWISE_LAMBDA {
-    constexpr int R = count(), V = vectors();
-    Vec c[R][V];
-    multiply_tile<Left::kColumns>(s + begin * kScoreStride + j, kScoreStride,
-                                  right + c0 * block.count + begin * V * kLanes, end - begin, c);
-    HEADWISE_UNROLL
-    for (int r = 0; r < R; ++r) {
-      HEADWISE_UNROLL
-      for (int v = 0; v < V; ++v) {
-        float* const at = to + (j + r) * stride + c0 + v * kLanes;
-        hn::Store(hn::Add(hn::Load(d, at), c[r][v]), d, at);
-      }
-    }
-  };
   const auto sees = [&](int64_t r, int64_t j, int64_t count) {
     const Interval& seen = block.rows[r].keys;
     return seen.begin < first + j + count && seen.end > first + j;
   };
-  bool all = finite;
+  bool all = true;
   for (int64_t i = 0; i < block.tile_count; ++i) {
     all = all && block.tiles[i].sees_all(first, first + keys);
   }
-  for (int64_t j = 0; j < keys;) {
-    const int64_t count = next_tile(keys - j);
+  const Interval any = within(block.any, first, keys);
+  for (int64_t j = any.begin, count; j < any.end; j += count) {
+    count = next_tile(any.end - j);
     int64_t begin = 0, end = block.count;
     if (!all) {
       while (begin < end && !sees(begin, j, count)) ++begin;
       while (end > begin && !sees(end - 1, j, count)) --end;
+      if (begin == end) continue;
     }
-    if (HWY_LIKELY(finite)) {
-      if (begin < end) {
-        for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
-          with_tile_rows(count,
-                         [&](auto n) HEADWISE_LAMBDA { tile_of(n, vectors, j, c0, begin, end); });
-        });
-      }
-    } else {  // 0 * NaN would reach keys that the row does not see
-      for (int64_t key = j; key < j + count; ++key) {
-        for (int64_t r = begin; r < end; ++r) {
-          if (!sees(r, key, 1)) continue;
-          for_each_panel(columns, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
-            tile_of(std::integral_constant<int, 1>(), vectors, key, c0, r, r + 1);
-          });
+    for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+      constexpr int V = vectors();
+      with_tile_rows(count, [&](auto rows) HEADWISE_LAMBDA {
+        constexpr int R = rows();
+        Vec c[R][V];
+        multiply_tile<Left::kColumns>(s + begin * kScoreStride + j, kScoreStride,
+                                      right.template panel<V>(c0, begin), end - begin, c);
+        HEADWISE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          HEADWISE_UNROLL
+          for (int v = 0; v < V; ++v) {
+            float* const at = to + (j + r) * stride + c0 + v * kLanes;
+            hn::Store(hn::Add(hn::Load(d, at), c[r][v]), d, at);
+          }
         }
-      }
-    }
-    j += count;
+      });
+    });
+  }
+  for (int64_t j = any.begin; right.has_strays() && j < any.end; ++j) {
+    right.add_strays([&](int64_t r) { return s[r * kScoreStride + j]; },
+                     [&](int64_t r) { return sees(r, j, 1); }, to + j * stride);
   }
 }
 
@@ -105,17 +94,17 @@ class Backward {
         scratch_(scratch),
         d_stride_(round_up(plan_.D, kLanes)),
         v_stride_(round_up(plan_.Dv, kLanes)),
-        dropout_(plan_.problem) {
+        dropout_(plan_.problem),
+        k_(kKeyBlock, plan_.D, scratch),
+        q_packed_(kRowBlock, plan_.D, scratch),
+        dout_packed_(kRowBlock, plan_.Dv, scratch) {
     gather_rows();
     k_transposed_ = scratch.take<float>(kKeyBlock * plan_.D);
     v_transposed_ = scratch.take<float>(kKeyBlock * plan_.Dv);
-    k_ = scratch.take<float>(kKeyBlock * d_stride_);
     dk_ = scratch.take<float>(kKeyBlock * d_stride_);
     dv_ = scratch.take<float>(kKeyBlock * v_stride_);
     q_ = scratch.take<float>(kRowBlock * d_stride_);
-    q_packed_ = scratch.take<float>(kRowBlock * d_stride_);
     dout_ = scratch.take<float>(kRowBlock * v_stride_);
-    dout_packed_ = scratch.take<float>(kRowBlock * v_stride_);
     dq_ = scratch.take<float>(kRowBlock * d_stride_);
     p_ = scratch.take<float>(kRowBlock * kScoreStride);
     ds_ = scratch.take<float>(kRowBlock * kScoreStride);
@@ -167,8 +156,7 @@ class Backward {
     const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
     pack_transposed(source_of(k, first), count, plan_.D, k_transposed_);
     pack_transposed(source_of(v, first), count, plan_.Dv, v_transposed_);
-    pack_rows(source_of(k, first), count, plan_.D, 1.0f, k_);
-    k_finite_ = all_finite(k_, count * d_stride_);
+    k_.pack(source_of(k, first), count, 1.0f);
     std::fill_n(dk_, count * d_stride_, 0.0f);
     std::fill_n(dv_, count * v_stride_, 0.0f);
     for (int64_t r = 0; r < row_count_; r += kRowBlock) {
@@ -197,14 +185,14 @@ class Backward {
     differentiate(rows, first, count);
     const AttentionGradients& to = data_.gradients;
     if (to.dv.data() != nullptr) {
-      weigh_keys(rows, p_, dout_packed_, dout_finite_, plan_.Dv, first, count, dv_, v_stride_);
+      weigh_keys(rows, p_, dout_packed_, first, count, dv_, v_stride_);
     }
     if (to.dk.data() != nullptr) {
-      weigh_keys(rows, ds_, q_packed_, q_finite_, plan_.D, first, count, dk_, d_stride_);
+      weigh_keys(rows, ds_, q_packed_, first, count, dk_, d_stride_);
     }
     if (to.dq.data() == nullptr) return;
     std::fill_n(dq_, rows.count * d_stride_, 0.0f);
-    weigh_rows<false>(rows, ds_, k_, k_finite_, plan_.D, first, count, nullptr, dq_, d_stride_);
+    weigh_rows<false>(rows, ds_, k_, first, count, nullptr, dq_, d_stride_);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       write_row(dq_ + r * d_stride_, plan_.D, plan_.scale, true, &to.dq(row.t, row.head, 0),
@@ -212,79 +200,80 @@ class Backward {
     }
   }
 
-  /// Queries and dout of the rows, for both kinds of products.
+  /// Queries and dout of the rows, for both kinds of products. Queries are scaled for the scores
+  /// only: dk is scaled when it is written.
   void load_rows(const RowBlock& rows) {
+    const F32 d;
     const View<const float, 3>&q = plan_.problem.q, &dout = data_.dout;
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
-      copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, plan_.scale * kLog2E,
-               q_ + r * d_stride_, d_stride_);
+      copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, 1.0f, q_ + r * d_stride_,
+               d_stride_);
       copy_row({&dout(row.t, row.head, 0), 0, dout.stride(2)}, 0, plan_.Dv, row.gate,
                dout_ + r * v_stride_, v_stride_);
     }
-    // dk is scaled when it is written: its q must not be.
-    const float unscale = 1 / (plan_.scale * kLog2E);
-    pack_rows({q_, d_stride_, 1}, rows.count, plan_.D, unscale, q_packed_);
-    pack_rows({dout_, v_stride_, 1}, rows.count, plan_.Dv, 1.0f, dout_packed_);
-    q_finite_ = all_finite(q_packed_, rows.count * d_stride_);
-    dout_finite_ = all_finite(dout_packed_, rows.count * v_stride_);
+    q_packed_.pack({q_, d_stride_, 1}, rows.count, 1.0f);
+    dout_packed_.pack({dout_, v_stride_, 1}, rows.count, 1.0f);
+    const Vec scale = hn::Set(d, plan_.scale * kLog2E);
+    for (int64_t i = 0; i < rows.count * d_stride_; i += kLanes) {
+      hn::Store(hn::Mul(hn::Load(d, q_ + i), scale), d, q_ + i);
+    }
   }
 
-  /// From scores in p_ and dP in ds_ to weights (after dropout) and dS.
+  /// From scores in p_ and dP in ds_ to weights (after dropout) and dS; zeros for keys that only
+  /// other rows see.
   HWY_NOINLINE void differentiate(const RowBlock& rows, int64_t first, int64_t count) {
     const F32 d;
     HWY_ALIGN float factors[kKeyBlock];
     const float cap = plan_.problem.softcap * kLog2E;
-    for (int64_t i = 0; i < rows.tile_count; ++i) {
-      const RowTile& tile = rows.tiles[i];
-      const Interval any = within(tile.any, first, count);
-      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
-        const Row& row = rows.rows[r];
-        float* const p = p_ + r * kScoreStride;
-        float* const ds = ds_ + r * kScoreStride;
-        float* const slope = slope_ == nullptr ? nullptr : slope_ + r * kScoreStride;
-        const Interval seen = within(row.keys, first, count);
-        if (slope != nullptr) slopes(p, seen, cap, slope);
-        const float* bias = plan_.bias(row.head);
-        if (bias != nullptr) bias += first - row.position;
-        if (cap > 0 || bias != nullptr) cap_and_bias(p, seen, cap, bias);
-        const Vec lse = hn::Set(d, data_.lse(row.t, row.head) * kLog2E);
-        const Vec delta = hn::Set(d, data_.delta[row.t * plan_.H + row.head]);
-        if (plan_.problem.dropout == 0) {
-          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-            Vec e = exp2_nonpositive(hn::Sub(hn::Load(d, p + j), lse));
-            Vec g = hn::Mul(e, hn::Sub(hn::Load(d, ds + j), delta));
-            if constexpr (masked()) {
-              e = hn::IfThenElseZero(inside(seen, j), e);
-              g = hn::IfThenElseZero(inside(seen, j), g);
-            }
-            hn::Store(e, d, p + j);
-            hn::Store(g, d, ds + j);
-          });
-        } else {
-          dropout_.draw(row.t, row.head, first, kKeyBlock, factors);
-          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-            const Vec kept = hn::Load(d, factors + j);
-            Vec e = exp2_nonpositive(hn::Sub(hn::Load(d, p + j), lse));
-            Vec g = hn::Mul(e, hn::MulSub(kept, hn::Load(d, ds + j), delta));
-            if constexpr (masked()) {
-              e = hn::IfThenElseZero(inside(seen, j), e);
-              g = hn::IfThenElseZero(inside(seen, j), g);
-            }
-            hn::Store(hn::Mul(e, kept), d, p + j);
-            hn::Store(g, d, ds + j);
-          });
-        }
-        clear_between(p, any, seen);
-        clear_between(ds, any, seen);
-        if (lines_ != nullptr) add_to_line(row, ds, seen, first);
-        if (slope != nullptr) {
-          for_each_vector(seen, [&](int64_t j, auto) HEADWISE_LAMBDA {
-            hn::Store(hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j)), d, ds + j);
-          });
-        }
+    const bool drop = plan_.problem.dropout > 0;
+    const Interval any = within(rows.any, first, count);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const Row& row = rows.rows[r];
+      const Interval seen = within(row.keys, first, count);
+      float* const p = p_ + r * kScoreStride;
+      float* const ds = ds_ + r * kScoreStride;
+      float* const slope = cap > 0 ? slope_ + r * kScoreStride : nullptr;
+      const float* bias = plan_.bias(row.head);
+      if (bias != nullptr) bias += first - row.position;
+      if (slope != nullptr) slopes(p, seen, cap, slope);
+      if (slope != nullptr || bias != nullptr) cap_and_bias(p, seen, cap, bias);
+      if (drop) {
+        dropout_.draw(row.t, row.head, first, kKeyBlock, factors);
+        differentiate_row<true>(row, seen, factors, p, ds);
+      } else {
+        differentiate_row<false>(row, seen, nullptr, p, ds);
       }
+      clear_between(p, any, seen);
+      clear_between(ds, any, seen);
+      if (lines_ != nullptr) add_to_line(row, ds, seen, first);
+      if (slope == nullptr) continue;
+      for_each_vector(seen, [&](int64_t j, auto) HEADWISE_LAMBDA {
+        hn::Store(hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j)), d, ds + j);
+      });
     }
+  }
+
+  template <bool kDrop>
+  HWY_INLINE void differentiate_row(const Row& row, Interval seen, const float* factors, float* p,
+                                    float* ds) const {
+    const F32 d;
+    const Vec lse = hn::Set(d, data_.lse(row.t, row.head) * kLog2E);
+    const Vec delta = hn::Set(d, data_.delta[row.t * plan_.H + row.head]);
+    for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      Vec e = exp2_nonpositive(hn::Sub(hn::Load(d, p + j), lse));
+      if constexpr (masked()) e = hn::IfThenElseZero(inside(seen, j), e);
+      Vec dp = hn::Load(d, ds + j);
+      Vec kept = e;
+      if constexpr (kDrop) {
+        dp = hn::Mul(dp, hn::Load(d, factors + j));
+        kept = hn::Mul(e, hn::Load(d, factors + j));
+      }
+      Vec g = hn::Mul(e, hn::Sub(dp, delta));
+      if constexpr (masked()) g = hn::IfThenElseZero(inside(seen, j), g);
+      hn::Store(kept, d, p + j);
+      hn::Store(g, d, ds + j);
+    });
   }
 
   /// The derivative of the softcap, 1 - tanh^2, at raw scores.
@@ -328,14 +317,14 @@ class Backward {
   Dropout dropout_;
   Row* rows_;
   int64_t row_count_ = 0;
-  float *k_transposed_, *v_transposed_, *k_;     // of the keys' block, packed
-  float *dk_, *dv_;                              // [kKeyBlock][stride]
-  float *q_, *q_packed_, *dout_, *dout_packed_;  // of the rows' block
-  float* dq_;                                    // [kRowBlock][d_stride]
-  float *p_, *ds_;                               // [kRowBlock][kScoreStride]
-  float* slope_ = nullptr;                       // likewise, of the softcap
-  float* lines_ = nullptr;                       // [heads][distances]
-  bool k_finite_, q_finite_, dout_finite_;
+  Operand k_, q_packed_, dout_packed_;
+  float *k_transposed_, *v_transposed_;  // of the keys' block
+  float *dk_, *dv_;                      // [kKeyBlock][stride]
+  float *q_, *dout_;                     // of the rows' block
+  float* dq_;                            // [kRowBlock][d_stride]
+  float *p_, *ds_;                       // [kRowBlock][kScoreStride]
+  float* slope_ = nullptr;               // likewise, of the softcap
+  float* lines_ = nullptr;               // [heads][distances]
 };
 
 void backward_item(const BackwardData& data, const BackwardItem& item, double* dtable) {

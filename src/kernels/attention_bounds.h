@@ -11,9 +11,9 @@
 //   ds:        e_d <= 2 (e_p + u (Dv + F)) + e_o         relative to p G
 //   capped:    e_c <= F u + 2 e_s / softcap              1 - tanh^2 is 1-Lipschitz; |ds| <= 2 p G
 //   gradients: e_g <= e_d + 2 e_c + 2 u (n + F)          relative to sum p G |k|, sum p G |q|, …
-// n counts the terms of the longest sum: M for dq; the rows of all heads that share a key for dk and
-// dv; for dgates and dtable, sums over rows of sums over keys, T + M.
-// F = 16 covers exp, log, tanh (a few ulp each) and the handful of single operations around them.
+// n counts the terms of the longest sum: M for dq; the rows of all heads that share a key for dk
+// and dv; for dgates and dtable, sums over rows of sums over keys, T + M. F = 16 covers exp, log,
+// tanh (a few ulp each) and the handful of single operations around them.
 #pragma once
 
 #include "kernels/attention_testing.h"

@@ -24,8 +24,7 @@ constexpr int64_t kFewRows = 8;
 struct KeyBlock {
   int64_t first, keys;
   const float* transposed;  // keys, packed
-  const float* values;      // packed
-  bool finite;              // all values are
+  const Operand* values;
 };
 
 /// The running softmax of an item's rows: scores so far relative to `maximum`, in base 2.
@@ -49,9 +48,12 @@ class Forward {
     std::fill_n(maximum_, padded, -kInfinity);
     s_ = scratch.take<float>(kRowBlock * kScoreStride);
     const View<const float, 3>& q = plan.problem.q;
+    const auto source_of_row = [&](int64_t r) {
+      return Source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
+    };
     for (int64_t r = 0; r < row_count_; ++r) {
-      const Source source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
-      copy_row(source, 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
+      if (r + kFetchAhead < row_count_) fetch_row(source_of_row(r + kFetchAhead), 0, plan.D);
+      copy_row(source_of_row(r), 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
     }
   }
 
@@ -117,15 +119,15 @@ class Forward {
   void for_each_key_block(Interval keys, RowObserver* observer) {
     const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
     const bool in_place = row_count_ <= kFewRows && k.stride(2) == 1 && v.stride(2) == 1;
-    float* const transposed = in_place ? nullptr : scratch_.take<float>(kKeyBlock * plan_.D);
-    float* const values = in_place ? nullptr : scratch_.take<float>(kKeyBlock * out_stride_);
+    const int64_t most = in_place ? 0 : kKeyBlock;
+    float* const transposed = scratch_.take<float>(most * plan_.D);
+    Operand values(most, plan_.Dv, scratch_);
     for (int64_t first = keys.begin / kKeyBlock * kKeyBlock; first < keys.end; first += kKeyBlock) {
-      KeyBlock block{first, std::min<int64_t>(kKeyBlock, keys.end - first), transposed, values,
-                     true};
+      const KeyBlock block{first, std::min<int64_t>(kKeyBlock, keys.end - first), transposed,
+                           &values};
       if (!in_place) {
         pack_transposed(source_of(k, first), block.keys, plan_.D, transposed);
-        pack_rows(source_of(v, first), block.keys, plan_.Dv, 1.0f, values);
-        block.finite = all_finite(values, block.keys * out_stride_);
+        values.pack(source_of(v, first), block.keys, 1.0f);
       }
       if constexpr (kObserve) observer->begin_keys(first, block.keys);
       for (int64_t r = 0; r < row_count_; r += kRowBlock) {
@@ -167,8 +169,8 @@ class Forward {
     if (in_place) {
       weigh_in_place(rows, r0, block, alpha);
     } else {
-      weigh_rows<true>(rows, s_, block.values, block.finite, plan_.Dv, block.first, block.keys,
-                       alpha, out_ + r0 * out_stride_, out_stride_);
+      weigh_rows<true>(rows, s_, *block.values, block.first, block.keys, alpha,
+                       out_ + r0 * out_stride_, out_stride_);
     }
   }
 
@@ -239,7 +241,7 @@ class Forward {
             t = hn::Max(hn::Set(d, -126.0f), t);
             if constexpr (masked()) t = hn::IfThenElseZero(inside(keys, j), t);
             entropy = hn::MulAdd(e, t, entropy);
-            if (line != nullptr) distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
+            distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
           }
         });
         clear_between(s, any, keys);
@@ -338,7 +340,7 @@ class Forward {
     for (int64_t r = 0; r < padded; r += kLanes) {
       const Vec sum = hn::Load(d, inverse + r);
       hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + r);
-      hn::Store(hn::Log2(d, sum), d, log2_sum + r);
+      hn::Store(hn::IfThenElse(hn::Eq(sum, sum), hn::Log2(d, sum), sum), d, log2_sum + r);
     }
     for (int64_t r = 0; r < row_count_; ++r) write(r, inverse[r], log2_sum[r]);
     if (observer == nullptr) return;

@@ -22,16 +22,16 @@ namespace HWY_NAMESPACE {
 HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
   const F32 d;
   const Vec wanted = hn::Set(d, value);
+  const auto equal = [&](int64_t j) HEADWISE_LAMBDA { return hn::Eq(hn::LoadU(d, s + j), wanted); };
   int64_t j = keys.begin;
   for (; j + 4 * kLanes <= keys.end; j += 4 * kLanes) {
-    const auto a = hn::Eq(hn::LoadU(d, s + j), wanted);
-    const auto b = hn::Eq(hn::LoadU(d, s + j + kLanes), wanted);
-    const auto c = hn::Eq(hn::LoadU(d, s + j + 2 * kLanes), wanted);
-    const auto e = hn::Eq(hn::LoadU(d, s + j + 3 * kLanes), wanted);
-    if (!hn::AllFalse(d, hn::Or(hn::Or(a, b), hn::Or(c, e)))) break;
+    const auto any = hn::Or(hn::Or(equal(j), equal(j + kLanes)),
+                            hn::Or(equal(j + 2 * kLanes), equal(j + 3 * kLanes)));
+    if (!hn::AllFalse(d, any)) break;
   }
-  for (; j < keys.end; ++j) {
-    if (s[j] == value) return static_cast<int32_t>(j);
+  for (; j < keys.end; j += kLanes) {  // scores have room for a whole vector behind them
+    const intptr_t lane = hn::FindFirstTrue(d, equal(j));
+    if (lane >= 0) return j + lane < keys.end ? static_cast<int32_t>(j + lane) : -1;
   }
   return -1;
 }
@@ -110,7 +110,7 @@ class RowObserver {
   }
 
   const float* distance_line(int64_t r, int64_t first) const {
-    return observer_.cross ? nullptr : plan_.distance() + first - rows_[r].position;
+    return plan_.distance() + first - rows_[r].position;
   }
 
   /// The maximum of row r moved up by -delta ≥ 0: all of it shrinks by alpha = 2^delta. `sum` is

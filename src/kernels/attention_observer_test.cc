@@ -54,9 +54,8 @@ void expect_head(const HeadStatistics& got, const HeadStatistics& expected,
   }
 }
 
-/// The key named must have the largest weight, or one that rounding cannot tell from it.
-bool names_a_largest(const std::vector<double>& p, int32_t got, int32_t expected, double bound) {
-  if (got == expected) return true;
+/// Whether rounding cannot tell the weight of the key named from the largest.
+bool as_large(const std::vector<double>& p, int32_t got, int32_t expected, double bound) {
   if (got < 0 || expected < 0 || got >= static_cast<int64_t>(p.size())) return false;
   return p[got] >= p[expected] * (1 - 2 * bound) - kFlushed;
 }
@@ -66,9 +65,9 @@ struct Case {
   bool cross;
 };
 
-void expect_observed(const Case& one, const Watch& got, const Watch& expected) {
+void expect_observed(const Case& one, const Bounds& bounds, const Watch& got,
+                     const Watch& expected) {
   const Attention attention = one.problem.attention();
-  const Bounds bounds = attention_bounds(attention, one.problem.dout.view());
   double keys = 1;
   for (const auto& s : one.problem.spec.sequences) keys = std::max<double>(keys, s.keys);
   const int64_t heads = attention.q.extent(1);
@@ -77,12 +76,14 @@ void expect_observed(const Case& one, const Watch& got, const Watch& expected) {
     SCOPED_TRACE("head " + std::to_string(h));
     StatisticsBounds limits(bounds, keys);
     for (int64_t t = 0; t < attention.q.extent(0); ++t) {
-      const std::vector<double> p = attention_weights_ref(attention, t, h);
       const int64_t at = t * heads + h;
-      EXPECT_TRUE(names_a_largest(p, got.largest[at], expected.largest[at], limits.mass))
-          << "row " << t << ": " << got.largest[at] << " for " << expected.largest[at];
-      EXPECT_TRUE(names_a_largest(p, got.largest_kept[at], expected.largest_kept[at], limits.mass))
-          << "row " << t << ": " << got.largest_kept[at] << " for " << expected.largest_kept[at];
+      const auto expect_largest = [&](int32_t key, int32_t right) {
+        if (key == right) return;
+        EXPECT_TRUE(as_large(attention_weights_ref(attention, t, h), key, right, limits.mass))
+            << "row " << t << ": " << key << " for " << right;
+      };
+      expect_largest(got.largest[at], expected.largest[at]);
+      expect_largest(got.largest_kept[at], expected.largest_kept[at]);
       EXPECT_NEAR(got.given_weight[at], expected.given_weight[at], limits.mass) << "row " << t;
       limits.near_ties += got.largest[at] != expected.largest[at];
     }
@@ -90,13 +91,15 @@ void expect_observed(const Case& one, const Watch& got, const Watch& expected) {
   }
 }
 
+// Every eighth problem is long: a number of groups prime to that spreads them.
+constexpr int kProblems = 160, kGroups = 7;
+
 class ObserverSweep : public ::testing::TestWithParam<int> {
  protected:
   void TearDown() override { set_simd_target(""); }
 };
 
 TEST_P(ObserverSweep, EqualsTheReference) {
-  constexpr int kProblems = 160, kGroups = 8;
   for (int index = GetParam(); index < kProblems; index += kGroups) {
     const Case one{Problem(random_spec(1000 + index)), index % 3 == 0};
     const Attention attention = one.problem.attention();
@@ -112,7 +115,7 @@ TEST_P(ObserverSweep, EqualsTheReference) {
       Array<float, 3> out({attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)});
       Array<float, 2> lse({attention.q.extent(0), attention.q.extent(1)});
       attention_forward(attention, out.view(), lse.view(), &got.observer);
-      expect_observed(one, got, expected);
+      expect_observed(one, bounds, got, expected);
       const std::vector<float> values = out.values(), lses = lse.values();
       const std::vector<double> right = reference.out.values();
       const std::vector<double> scale = bounds.absolute.out.values();
@@ -130,7 +133,7 @@ TEST_P(ObserverSweep, EqualsTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, 8));
+INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, kGroups));
 
 TEST(AttentionObserver, AddsToWhatItHas) {
   const Problem problem({.sequences = {{9, 9}}, .heads = 3, .kv_heads = 3});

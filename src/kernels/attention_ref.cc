@@ -58,9 +58,10 @@ double scale_of(const Attention& a) {
 }
 
 double scaled_product(const Attention& a, const Sequence& s, int64_t i, int64_t h, int64_t j) {
+  const int64_t kv = kv_head_of(a, h);
   double dot = 0;
   for (int64_t d = 0; d < a.q.extent(2); ++d) {
-    dot += double{a.q(s.first_row + i, h, d)} * a.k(s.first_key + j, kv_head_of(a, h), d);
+    dot += double{a.q(s.first_row + i, h, d)} * a.k(s.first_key + j, kv, d);
   }
   return scale_of(a) * dot;
 }
@@ -271,13 +272,12 @@ void begin_observing(const Attention& a, AttentionObserver& observer) {
 /// sum_j drop(p[j]) * v[j], the output of one row before its gate.
 std::vector<double> mixed_values(const Attention& a, const Sequence& s, int64_t i, int64_t h,
                                  const Softmax& row) {
+  const int64_t kv = kv_head_of(a, h);
   std::vector<double> mix(a.v.extent(2));
   for (int64_t j = 0; j < s.keys; ++j) {
     if (!sees(a, s, i, j)) continue;
     const double weight = row.p[j] * weight_factor(a, s.first_row + i, h, j);
-    for (size_t d = 0; d < mix.size(); ++d) {
-      mix[d] += weight * a.v(s.first_key + j, kv_head_of(a, h), d);
-    }
+    for (size_t d = 0; d < mix.size(); ++d) mix[d] += weight * a.v(s.first_key + j, kv, d);
   }
   return mix;
 }
@@ -299,13 +299,12 @@ void forward_row(const Attention& a, const Sequence& s, int64_t i, int64_t h, Vi
 ///   dp[j] = drop'(p[j]) * dmix . v[j],   ds[j] = sum_l dp[l] * p[l] * (delta_jl - p[j]).
 std::vector<double> score_gradients(const Attention& a, const Sequence& s, int64_t i, int64_t h,
                                     const Softmax& row, const std::vector<double>& dmix) {
+  const int64_t kv = kv_head_of(a, h);
   std::vector<double> dp(s.keys), ds(s.keys);
   double mean = 0;  // sum_l dp[l] * p[l]
   for (int64_t j = 0; j < s.keys; ++j) {
     if (!sees(a, s, i, j)) continue;
-    for (size_t d = 0; d < dmix.size(); ++d) {
-      dp[j] += dmix[d] * a.v(s.first_key + j, kv_head_of(a, h), d);
-    }
+    for (size_t d = 0; d < dmix.size(); ++d) dp[j] += dmix[d] * a.v(s.first_key + j, kv, d);
     dp[j] *= weight_factor(a, s.first_row + i, h, j);
     mean += dp[j] * row.p[j];
   }

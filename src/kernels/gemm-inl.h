@@ -11,6 +11,7 @@
 #include <array>
 #include <utility>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/activation-inl.h"
 #include "kernels/gemm_plan.h"
@@ -148,6 +149,7 @@ inline void multiply_strip(View<const float, 2> a, const float* panels, ptrdiff_
     const bool wide = out.extent(1) - c > (choice.panels - 1) * kPanel;
     const int64_t width = (wide ? choice.panels : 1) * kPanel;
     const TileFunction multiply = wide ? choice.wide : choice.narrow;
+    for (int64_t r = 0; r < rows; ++r) hwy::Prefetch(&out(r, c));
     multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), sums);
     store_tile(sums, width, add, block(out, {0, rows}, {c, std::min(c + width, out.extent(1))}));
     panels += width / kPanel * panel_stride;
@@ -218,21 +220,42 @@ inline void finish_block(const Epilogue& epilogue, Range rows, Range columns, Vi
   }
 }
 
+/// Part i of `parts` of what the next group of panels begins with, brought into L2.
+HWY_INLINE void prefetch_part(const float* panels, int64_t depth, int64_t i, int64_t parts) {
+  const Range part = even_part({0, depth}, i, parts);
+  for (int64_t k = part.begin; k < part.end; ++k) __builtin_prefetch(panels + k * kPanel, 0, 2);
+}
+
+/// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
+/// same sets of L2, so many rows are copied; few rows fit L1 as they are.
+inline View<const float, 2> stage_rows(View<const float, 2> a, float* copy) {
+  if (a.extent(0) <= kFewRows) return a;
+  const View<float, 2> staged(copy, a.shape(), {kStagedStride, 1});
+  copy_matrix(a, staged);
+  return staged;
+}
+
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
-/// which are in L2, pass over it; the epilogue finds the block in L2.
+/// which are in L2, pass over it and the next group comes nearer; the epilogue finds the block in
+/// L2.
 void multiply_block(const Product& product, Range rows, Range columns) {
+  alignas(64) float copy[kBlockRows * kStagedStride];
   const int64_t strips = ceil_div(rows.size(), kTileRows);
   const int64_t group = kTiles[even_part(rows, 0, strips).size() - 1].panels * kPanel;
   const int64_t depth_all = product.a.extent(1);
+  const auto out = product.out.rows(rows.begin, rows.end);
   for (int64_t k = 0; k == 0 || k < depth_all; k += kBlockDepth) {
     const Range depth{k, std::min(k + kBlockDepth, depth_all)};
+    const auto a = stage_rows(block(product.a, rows, depth), copy);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const float* panels = product.panels + c / kPanel * product.panel_stride + k * kPanel;
+      const float* next = panels + group / kPanel * product.panel_stride;
       for (int64_t s = 0; s < strips; ++s) {
-        const Range strip = even_part(rows, s, strips);
-        multiply_strip(block(product.a, strip, depth), panels, product.panel_stride,
-                       product.add || k > 0, block(product.out, strip, part));
+        const Range strip = even_part({0, rows.size()}, s, strips);
+        if (strips > 1 && part.end < columns.end) prefetch_part(next, depth.size(), s, strips);
+        multiply_strip(a.rows(strip.begin, strip.end), panels, product.panel_stride,
+                       product.add || k > 0, block(out, strip, part));
       }
     }
   }

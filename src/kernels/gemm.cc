@@ -24,7 +24,7 @@ HWY_EXPORT(sum_columns);
 
 // How much of its operands gemm reorders at a time: little enough to stay in L3.
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
-constexpr int64_t kScratchWidth = 16 * kBlockColumns;
+constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kSumColumns = 64;
 
 [[noreturn]] void fail(const char* op, const char* what, const char* where, std::string got,
@@ -89,8 +89,8 @@ View<const float, 2> with_contiguous_columns(View<const float, 2> a, const Buffe
 void multiply(const Product& product) {
   const Range rows{0, product.out.extent(0)};
   const int64_t columns = product.out.extent(1);
-  const int64_t width = rows.size() <= kFewRows ? kBlockColumnsFewRows : kBlockColumns;
   const int64_t row_blocks = ceil_div(rows.size(), kBlockRows);
+  const int64_t width = block_columns(rows.size(), row_blocks, columns);
   const int64_t column_blocks = ceil_div(columns, width);
   parallel_for(row_blocks * column_blocks, [&](int64_t i) {
     const Range part = even_part(rows, i / column_blocks, row_blocks);

@@ -15,11 +15,19 @@ inline constexpr int kMaxTilePanels = 4;
 
 // A block is what one thread computes at once: its rows of the left operand stay in L2, a panel of
 // its depth (24 KB) in L1. Sums are cut at multiples of the depth, whatever else is cut.
-inline constexpr int64_t kBlockRows = 96;
+inline constexpr int64_t kBlockRows = 192;
 inline constexpr int64_t kBlockDepth = 384;
-inline constexpr int64_t kBlockColumns = 12 * kPanel;
-inline constexpr int64_t kBlockColumnsFewRows = 4 * kPanel;  // else too few blocks to share
+inline constexpr int64_t kStagedStride =
+    kBlockDepth + 16;  // no power of two: spreads over cache sets
 inline constexpr int64_t kFewRows = 32;
+
+/// Wide blocks use a staged row often; narrow ones are many, so that threads can share them evenly.
+constexpr int64_t block_columns(int64_t rows, int64_t row_blocks, int64_t columns) {
+  constexpr int64_t kUnit = 12 * kPanel;  // whole tiles, whatever their width
+  constexpr int64_t kEnoughBlocks = 16;
+  if (rows <= kFewRows) return kUnit / 3;
+  return std::clamp(row_blocks * columns / kEnoughBlocks / kUnit * kUnit, kUnit, 4 * kUnit);
+}
 
 struct Range {
   int64_t begin;

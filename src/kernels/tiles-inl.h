@@ -7,12 +7,15 @@
 #define HEADWISE_TILES_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+
+#include "core/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise {
@@ -127,16 +130,27 @@ HWY_INLINE bool all_finite(const float* data, int64_t count) {
   return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
 }
 
+/// Rows of a strided matrix are far apart in memory; this many ahead are fetched while one is
+/// copied.
+constexpr int64_t kFetchAhead = 8;
+
+HWY_INLINE void fetch_row(Source source, int64_t r, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  const float* const row = source.data + r * source.row;
+  for (int64_t c = 0; c < columns; c += kLine) hwy::Prefetch(row + c * source.column);
+}
+
 /// Packs rows x columns into column panels: panel after panel, each [rows][its vectors], zeros past
 /// the columns.
 HWY_INLINE void pack_rows(Source source, int64_t rows, int64_t columns, float factor, float* to) {
-  for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
-    constexpr int64_t width = vectors() * kLanes;
-    const Source part{source.data + c * source.column, source.row, source.column};
-    for (int64_t r = 0; r < rows; ++r, to += width) {
-      copy_row(part, r, std::min(width, columns - c), factor, to, width);
-    }
-  });
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r + kFetchAhead < rows) fetch_row(source, r + kFetchAhead, columns);
+    for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
+      constexpr int64_t width = vectors() * kLanes;
+      const Source part{source.data + c * source.column, source.row, source.column};
+      copy_row(part, r, std::min(width, columns - c), factor, to + c * rows + r * width, width);
+    });
+  }
 }
 
 /// Four floats of each of kLanes rows that are `row` apart, as 128-bit blocks: rows 0, 4, 8, … in a
@@ -193,6 +207,9 @@ HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, fl
   for_each_panel(rows, [&](int64_t r, auto vectors) HEADWISE_LAMBDA {
     constexpr int64_t width = vectors() * kLanes;
     for (int64_t strip = 0; strip < width; strip += kLanes) {
+      for (int64_t i = r + strip + kLanes; i < std::min(rows, r + strip + 2 * kLanes); ++i) {
+        fetch_row(source, i, columns);
+      }
       const Source part{source.data + (r + strip) * source.row, source.row, source.column};
       transpose_strip(part, std::clamp<int64_t>(rows - r - strip, 0, kLanes), columns, to + strip,
                       width);
@@ -200,6 +217,65 @@ HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, fl
     to += width * columns;
   });
 }
+
+/// A right operand packed by pack_rows. Rows with an infinity or NaN are taken out (0 * NaN would
+/// reach results that give the row no weight) and kept aside, for add_strays() to add where they do
+/// have weight.
+class Operand {
+ public:
+  Operand(int64_t most_rows, int64_t columns, Scratch& scratch)
+      : columns_(columns),
+        stride_(round_up(columns, kLanes)),
+        panels_(scratch.take<float>(most_rows * stride_)),
+        stray_rows_(scratch.take<float>(most_rows * stride_)),
+        strays_(scratch.take<int32_t>(most_rows)) {}
+
+  void pack(Source source, int64_t rows, float factor) {
+    rows_ = rows;
+    stray_count_ = 0;
+    pack_rows(source, rows, columns_, factor, panels_);
+    if (HWY_UNLIKELY(!all_finite(panels_, rows * stride_))) take_out(source, factor);
+  }
+
+  /// Row `row` of the panel that begins at column c0.
+  template <int V>
+  const float* panel(int64_t c0, int64_t row) const {
+    return panels_ + c0 * rows_ + row * V * kLanes;
+  }
+  int64_t columns() const { return columns_; }
+
+  /// to[c] += weight(row) * row[c] for rows kept aside that seen(row).
+  template <class Weight, class Seen>
+  HWY_INLINE void add_strays(const Weight& weight, const Seen& seen, float* to) const {
+    for (int64_t i = 0; i < stray_count_; ++i) {
+      if (!seen(strays_[i])) continue;
+      for (int64_t c = 0; c < columns_; ++c) {
+        to[c] += weight(strays_[i]) * stray_rows_[i * stride_ + c];
+      }
+    }
+  }
+  bool has_strays() const { return stray_count_ > 0; }
+
+ private:
+  HWY_NOINLINE void take_out(Source source, float factor) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* const row = stray_rows_ + stray_count_ * stride_;
+      copy_row(source, r, columns_, factor, row, stride_);
+      if (all_finite(row, stride_)) continue;
+      strays_[stray_count_++] = static_cast<int32_t>(r);
+      for_each_panel(columns_, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
+        constexpr int64_t width = vectors() * kLanes;
+        std::fill_n(panels_ + c0 * rows_ + r * width, width, 0.0f);
+      });
+    }
+  }
+
+  int64_t columns_, stride_;
+  int64_t rows_ = 0;
+  float *panels_, *stray_rows_;
+  int32_t* strays_;
+  int64_t stray_count_ = 0;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace headwise

@@ -69,9 +69,8 @@ class View {
 /// The same matrix seen the other way round; nothing is copied.
 template <class T>
 View<T, 2> transposed(View<T, 2> matrix) {
-  return {matrix.data(),
-          {matrix.extent(1), matrix.extent(0)},
-          {matrix.stride(1), matrix.stride(0)}};
+  return {
+      matrix.data(), {matrix.extent(1), matrix.extent(0)}, {matrix.stride(1), matrix.stride(0)}};
 }
 
 }  // namespace headwise

@@ -1,0 +1,133 @@
+// Interleaved sampling, and which samples count.
+#include "harness.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "fma_probe.h"
+
+namespace headwise::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double cpu_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// OpenMP's threads spin for some milliseconds after a parallel loop; whoever is next waits for
+/// that.
+constexpr auto kSettle = std::chrono::milliseconds(8);
+
+constexpr int kFirstProbes = 40;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
+Timer timer_of(std::function<void()> call) {
+  return [call = std::move(call)](int64_t reps) {
+    const auto start = Clock::now();
+    const double cpu_start = cpu_seconds();
+    for (int64_t rep = 0; rep < reps; ++rep) call();
+    return Sample{.seconds = seconds_since(start), .cpu_seconds = cpu_seconds() - cpu_start};
+  };
+}
+
+double Harness::probe(int threads) {
+  const double gflops = fma_gflops(threads);
+  peaks_[threads] = std::max(peaks_[threads], gflops);
+  return gflops;
+}
+
+double Harness::fma_peak(int threads) {
+  if (!peaks_.contains(threads)) {
+    for (int i = 0; i < kFirstProbes; ++i) probe(threads);
+  }
+  return peaks_[threads];
+}
+
+std::vector<Timing> Harness::race(int threads, const std::vector<Timer>& sides) {
+  fma_peak(threads);
+  std::vector<int64_t> reps;
+  for (const Timer& side : sides) {
+    side(1);
+    const double once = side(1).seconds;
+    reps.push_back(std::max<int64_t>(1, std::llround(std::ceil(settings_.sample_seconds / once))));
+  }
+
+  std::vector<std::vector<Probed>> samples(sides.size());
+  const auto enough = [&] {
+    return std::all_of(samples.begin(), samples.end(), [&](const std::vector<Probed>& side) {
+      return count_quiet(side, threads) >= settings_.samples;
+    });
+  };
+  std::this_thread::sleep_for(kSettle);
+  double before = probe(threads);
+  const auto start = Clock::now();
+  for (int round = 0; !enough(); ++round) {
+    if (round >= settings_.least_samples && seconds_since(start) > settings_.race_seconds) break;
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const Sample sample = sides[i](reps[i]);
+      std::this_thread::sleep_for(kSettle);
+      const double after = probe(threads);
+      samples[i].push_back({.seconds = sample.seconds / static_cast<double>(reps[i]),
+                            .cpu_share = sample.cpu_seconds / sample.seconds,
+                            .probe = std::min(before, after)});
+      before = after;
+    }
+  }
+
+  std::vector<Timing> timings;
+  for (const std::vector<Probed>& side : samples) timings.push_back(judge(side, threads));
+  return timings;
+}
+
+std::vector<double> Harness::quality(const std::vector<Probed>& samples, int threads) const {
+  double best_share = 1;  // there is always work for one thread; under steady load no sample has it
+  for (const Probed& sample : samples) best_share = std::max(best_share, sample.cpu_share);
+  std::vector<double> qualities;
+  for (const Probed& sample : samples) {
+    qualities.push_back(std::min(sample.probe / peaks_.at(threads), sample.cpu_share / best_share));
+  }
+  return qualities;
+}
+
+int Harness::count_quiet(const std::vector<Probed>& samples, int threads) const {
+  const std::vector<double> qualities = quality(samples, threads);
+  return static_cast<int>(std::count_if(qualities.begin(), qualities.end(),
+                                        [&](double q) { return q >= settings_.quiet; }));
+}
+
+Timing Harness::judge(const std::vector<Probed>& samples, int threads) const {
+  const std::vector<double> qualities = quality(samples, threads);
+  const int taken = static_cast<int>(samples.size());
+  int kept = count_quiet(samples, threads);
+  const bool disturbed = kept < settings_.least_samples;
+  if (disturbed) kept = (taken + 1) / 2;
+
+  std::vector<int> order(taken);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return qualities[a] > qualities[b]; });
+  std::vector<double> seconds;
+  for (int i = 0; i < kept; ++i) seconds.push_back(samples[order[i]].seconds);
+  return {.seconds = median(seconds), .kept = kept, .taken = taken, .disturbed = disturbed};
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,30 @@
+// The peer: what we measure ourselves against, a Python process that runs peer.py.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "subprocess.h"
+
+namespace headwise::bench {
+
+/// Stands still except during its own calls, lest its threads spin while ours are timed.
+class Peer {
+ public:
+  /// `cases` names the file peer_CASES.py; `python` is an interpreter that has torch.
+  Peer(const std::string& python, const std::string& cases);
+
+  void prepare(const nlohmann::json& one_case);
+  Sample time(int64_t reps);
+  std::vector<float> outputs();  // of the case, one after the other
+
+ private:
+  std::string ask(const std::string& request);
+  std::string answer();
+
+  Subprocess process_;
+};
+
+}  // namespace headwise::bench
