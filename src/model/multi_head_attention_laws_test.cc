@@ -71,7 +71,7 @@ TEST(MultiHeadAttentionShape, TenHeadsAt512SayWhatToDo) {
                  "multi_head_attention: the width does not divide among the heads\n"
                  "  where: heads\n  got: width 512, 10 heads\n"
                  "  expected: a number of heads that divides the width\n"
-                 "  hint: set head_dim, the width of one head, to leave it to you");
+                 "  hint: or set head_dim, the width of one head");
   }
 }
 
@@ -200,6 +200,9 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   expect_refused("dsource",
                  [&] { layer.backward_project(x, {}, pass, {.dsource = out}, gradients); });
   layer.backward_project(x, {}, pass, {}, gradients);
+  layer.project(x, {}, pass);  // what backward left there is of the rows before
+  expect_refused("dz", [&] { layer.backward_attend(how, pass); });
+  expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, gradients); });
 }
 
 TEST(MultiHeadAttentionSteps, RepackMakesNewWeightsCount) {

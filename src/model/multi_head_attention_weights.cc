@@ -32,8 +32,7 @@ int64_t head_dim_of(const MultiHeadAttentionConfig& config) {
   if (config.width % config.heads != 0) {
     refuse("the width does not divide among the heads", "heads",
            fmt::format("width {}, {} heads", config.width, config.heads),
-           "a number of heads that divides the width",
-           "set head_dim, the width of one head, to leave it to you");
+           "a number of heads that divides the width", "or set head_dim, the width of one head");
   }
   return config.width / config.heads;
 }
