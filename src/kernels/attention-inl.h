@@ -36,12 +36,12 @@ HWY_INLINE Vec exp2_nonpositive(Vec t) {
   t = hn::Max(hn::Set(d, -126.0f), t);
   const Vec shifted = hn::Add(t, magic);
   const Vec f = hn::Sub(t, hn::Sub(shifted, magic));
-  Vec p = hn::Set(d, 1.3264720198e-03f);
-  p = hn::MulAdd(p, f, hn::Set(d, 9.6715131392e-03f));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.5507337665e-02f));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.4022242074e-01f));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.9314697758e-01f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  // In pairs rather than Horner's chain: latency is what limits this loop.
+  const Vec f2 = hn::Mul(f, f);
+  const Vec low = hn::MulAdd(hn::Set(d, 6.9314697758e-01f), f, hn::Set(d, 1.0f));
+  const Vec middle = hn::MulAdd(hn::Set(d, 5.5507337665e-02f), f, hn::Set(d, 2.4022242074e-01f));
+  const Vec high = hn::MulAdd(hn::Set(d, 1.3264720198e-03f), f, hn::Set(d, 9.6715131392e-03f));
+  const Vec p = hn::MulAdd(hn::MulAdd(high, f2, middle), f2, low);
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
 }
@@ -102,7 +102,7 @@ HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
 template <bool kMax>
 HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t stride,
                             const float* right, int64_t depth, int64_t first, int64_t keys,
-                            float* s, float* row_max) {
+                            float* s, float* row_max = nullptr) {
   const F32 d;
   for_each_panel(keys, [&](int64_t j, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
@@ -113,15 +113,16 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
         constexpr int R = rows();
         Vec c[R][V];
         multiply_tile<Left::kRows>(left + tile.first * stride, stride, right + j * depth, depth, c);
-        float* to = s + tile.first * kScoreStride + j;
-        float* max = row_max + tile.first * kLanes;
+        float* const to = s + tile.first * kScoreStride + j;
+        float* const max = row_max + tile.first * kLanes;
         HEADWISE_UNROLL
         for (int r = 0; r < R; ++r) {
-          hn::Store(c[r][0], d, to + r * kScoreStride);
-          if constexpr (V == 2) hn::Store(c[r][1], d, to + r * kScoreStride + kLanes);
+          HEADWISE_UNROLL
+          for (int v = 0; v < V; ++v) hn::Store(c[r][v], d, to + r * kScoreStride + v * kLanes);
           if constexpr (kMax) {
-            const Vec m = V == 2 ? hn::Max(c[r][0], c[r][V - 1]) : c[r][0];
-            hn::Store(hn::Max(hn::Load(d, max + r * kLanes), m), d, max + r * kLanes);
+            const Vec larger = V == 2 ? hn::Max(c[r][0], c[r][V - 1]) : c[r][0];
+            const Vec before = j == 0 ? larger : hn::Load(d, max + r * kLanes);
+            hn::Store(hn::Max(before, larger), d, max + r * kLanes);
           }
         }
       });

@@ -15,9 +15,9 @@ namespace {
 /// Rows per item, a function of the shapes alone: enough to make packing cheap, few enough to share
 /// the work.
 std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
-  constexpr size_t kEnoughItems = 8;
+  constexpr size_t kEnoughItems = 16;
   std::vector<ForwardItem> items;
-  for (int64_t rows_per_item = 512; rows_per_item >= 128; rows_per_item /= 2) {
+  for (int64_t rows_per_item = 2048; rows_per_item >= 128; rows_per_item /= 2) {
     items.clear();
     for (int64_t b = 0; b < plan.B; ++b) {
       const int64_t rows = plan.sequences[b].q_rows;
@@ -64,12 +64,35 @@ void check_observer(const AttentionPlan& plan, const AttentionObserver& observer
   check_view("the observer's given_weight", observer.given_weight, {plan.T, plan.H}, true);
 }
 
-/// The same for every head: which rows count for which statistic.
+/// Counts the offsets d in [-8, 8] at which each row sees a key, from first and last ones.
+class OffsetCounts {
+ public:
+  void add(int64_t position, Interval keys) {
+    const int64_t first = std::max<int64_t>(keys.begin - position, -kMaxOffset);
+    const int64_t last = std::min<int64_t>(keys.end - 1 - position, kMaxOffset);
+    if (first > last) return;
+    ++changes_[first + kMaxOffset];
+    --changes_[last + 1 + kMaxOffset];
+  }
+  void store(HeadStatistics& counts) const {
+    int64_t n = 0;
+    for (size_t d = 0; d < counts.offset_share.size(); ++d) {
+      counts.offset_share[d].n = n += changes_[d];
+    }
+  }
+
+ private:
+  std::array<int64_t, 2 * kMaxOffset + 2> changes_{};
+};
+
+/// The same for every head: which rows count for which statistic, which keys are in which set.
 ObservedRows observe_rows(const AttentionPlan& plan, const AttentionObserver& observer) {
   ObservedRows seen;
   seen.inverse_log_visible.resize(plan.T);
   HeadStatistics& counts = seen.counts;
-  counts.mass_key_set.resize(observer.key_sets.extent(0));
+  OffsetCounts offsets;
+  int64_t visible_before = 0;
+  float inverse_log = 0;
   for (const SequenceRows& sequence : plan.sequences) {
     for (int64_t i = 0; i < sequence.q_real; ++i) {
       const int64_t t = sequence.q_begin + i, p = plan.position(sequence, i);
@@ -78,27 +101,37 @@ ObservedRows observe_rows(const AttentionPlan& plan, const AttentionObserver& ob
       if (keys.empty()) continue;
       const int64_t visible = keys.end - keys.begin;
       if (visible > 1) {
-        seen.inverse_log_visible[t] =
-            static_cast<float>(1 / std::log(static_cast<double>(visible)));
+        if (visible != visible_before) {
+          inverse_log = static_cast<float>(1 / std::log(static_cast<double>(visible)));
+          visible_before = visible;
+        }
+        seen.inverse_log_visible[t] = inverse_log;
         ++counts.entropy_ratio.n;
       }
       ++counts.entropy.n;
       counts.mass_last.n += !plan.problem.mask.causal || sees(sequence.k_real - 1);
       counts.mass_given.n += !observer.given_key.empty() && sees(observer.given_key[t]);
-      if (observer.cross) continue;
-      counts.mass_previous.n += sees(p - 1);
-      counts.mass_self.n += sees(p);
-      counts.mass_next.n += sees(p + 1);
-      for (int d = -kMaxOffset; d <= kMaxOffset; ++d) {
-        counts.offset_share[d + kMaxOffset].n += sees(p + d);
+      if (!observer.cross) offsets.add(p, keys);
+    }
+    std::vector<std::vector<int32_t>>& sets = seen.members.emplace_back();
+    for (int64_t g = 0; g < observer.key_sets.extent(0); ++g) {
+      std::vector<int32_t>& members = sets.emplace_back();
+      for (int64_t j = 0; j < sequence.k_real; ++j) {
+        if (observer.key_sets(g, sequence.k_begin + j) != 0) {
+          members.push_back(static_cast<int32_t>(j));
+        }
       }
     }
   }
   const int64_t rows = counts.entropy.n;
   counts.confidence.n = counts.mass_first.n = rows;
-  for (Tally& tally : counts.mass_key_set) tally.n = rows;
+  counts.mass_key_set.resize(observer.key_sets.extent(0), {.sum = 0, .n = rows});
   (observer.cross ? counts.mass_diagonal : counts.distance).n = rows;
   counts.mass_window.n = counts.distance.n;
+  offsets.store(counts);
+  counts.mass_previous.n = counts.offset_share[kMaxOffset - 1].n;
+  counts.mass_self.n = counts.offset_share[kMaxOffset].n;
+  counts.mass_next.n = counts.offset_share[kMaxOffset + 1].n;
   return seen;
 }
 

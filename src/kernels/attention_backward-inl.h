@@ -156,7 +156,7 @@ class Backward {
     const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
     pack_transposed(source_of(k, first), count, plan_.D, k_transposed_);
     pack_transposed(source_of(v, first), count, plan_.Dv, v_transposed_);
-    k_.pack(source_of(k, first), count, 1.0f);
+    k_.pack(source_of(k, first), count);
     std::fill_n(dk_, count * d_stride_, 0.0f);
     std::fill_n(dv_, count * v_stride_, 0.0f);
     for (int64_t r = 0; r < row_count_; r += kRowBlock) {
@@ -180,8 +180,8 @@ class Backward {
   /// One block of rows against one block of keys.
   HWY_NOINLINE void step(const RowBlock& rows, int64_t first, int64_t count) {
     load_rows(rows);
-    score_tiles<false>(rows, q_, d_stride_, k_transposed_, plan_.D, first, count, p_, nullptr);
-    score_tiles<false>(rows, dout_, v_stride_, v_transposed_, plan_.Dv, first, count, ds_, nullptr);
+    score_tiles<false>(rows, q_, d_stride_, k_transposed_, plan_.D, first, count, p_);
+    score_tiles<false>(rows, dout_, v_stride_, v_transposed_, plan_.Dv, first, count, ds_);
     differentiate(rows, first, count);
     const AttentionGradients& to = data_.gradients;
     if (to.dv.data() != nullptr) {
@@ -206,14 +206,19 @@ class Backward {
     const F32 d;
     const View<const float, 3>&q = plan_.problem.q, &dout = data_.dout;
     for (int64_t r = 0; r < rows.count; ++r) {
+      if (r + kFetchAhead < rows.count) {
+        const Row& ahead = rows.rows[r + kFetchAhead];
+        fetch_row({&q(ahead.t, ahead.head, 0), 0, q.stride(2)}, 0, plan_.D);
+        fetch_row({&dout(ahead.t, ahead.head, 0), 0, dout.stride(2)}, 0, plan_.Dv);
+      }
       const Row& row = rows.rows[r];
       copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, 1.0f, q_ + r * d_stride_,
                d_stride_);
       copy_row({&dout(row.t, row.head, 0), 0, dout.stride(2)}, 0, plan_.Dv, row.gate,
                dout_ + r * v_stride_, v_stride_);
     }
-    q_packed_.pack({q_, d_stride_, 1}, rows.count, 1.0f);
-    dout_packed_.pack({dout_, v_stride_, 1}, rows.count, 1.0f);
+    q_packed_.pack({q_, d_stride_, 1}, rows.count);
+    dout_packed_.pack({dout_, v_stride_, 1}, rows.count);
     const Vec scale = hn::Set(d, plan_.scale * kLog2E);
     for (int64_t i = 0; i < rows.count * d_stride_; i += kLanes) {
       hn::Store(hn::Mul(hn::Load(d, q_ + i), scale), d, q_ + i);

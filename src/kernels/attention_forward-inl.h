@@ -33,6 +33,7 @@ class Forward {
   Forward(const AttentionPlan& plan, const ForwardItem& item, const ForwardOutputs& outputs,
           Scratch& scratch)
       : plan_(plan),
+        b_(item.b),
         sequence_(plan.sequences[item.b]),
         kv_head_(item.kv_head),
         outputs_(outputs),
@@ -40,7 +41,7 @@ class Forward {
         q_stride_(round_up(plan.D, kLanes)),
         out_stride_(round_up(plan.Dv, kLanes)) {
     gather_rows(item);
-    const int64_t padded = round_up(row_count_, kLanes);
+    const int64_t padded = round_up(row_count_, kLanes) + kTileRows;  // vectors reach past a tile
     q_ = scratch.take<float>(row_count_ * q_stride_);
     out_ = zeros(row_count_ * out_stride_);
     sum_ = zeros(padded * kLanes);
@@ -65,7 +66,7 @@ class Forward {
       keys.end = std::max(keys.end, rows_[r].keys.end);
     }
     if (outputs_.observation != nullptr) {
-      RowObserver observer(plan_, sequence_, *outputs_.observation, rows_, row_count_, scratch_);
+      RowObserver observer(plan_, b_, *outputs_.observation, rows_, row_count_, scratch_);
       for_each_key_block<true>(keys, &observer);
       finish(&observer, sums);
     } else {
@@ -127,7 +128,7 @@ class Forward {
                            &values};
       if (!in_place) {
         pack_transposed(source_of(k, first), block.keys, plan_.D, transposed);
-        values.pack(source_of(v, first), block.keys, 1.0f);
+        values.pack(source_of(v, first), block.keys);
       }
       if constexpr (kObserve) observer->begin_keys(first, block.keys);
       for (int64_t r = 0; r < row_count_; r += kRowBlock) {
@@ -143,28 +144,20 @@ class Forward {
   template <bool kObserve>
   HWY_NOINLINE void step(const RowBlock& rows, int64_t r0, const KeyBlock& block, bool in_place,
                          RowObserver* observer) {
-    const F32 d;
+    HWY_ALIGN float alpha[kRowBlock + kTileRows + kLanes];
     HWY_ALIGN float row_max[kRowBlock * kLanes];
-    HWY_ALIGN float alpha[kRowBlock], delta[kRowBlock], next[kRowBlock];
     if (in_place) {
       score_in_place(rows, r0, block);
     } else {
-      for (int64_t i = 0; i < rows.count * kLanes; i += kLanes) {
-        hn::Store(hn::Set(d, -kInfinity), d, row_max + i);
-      }
       score_tiles<true>(rows, q_ + r0 * q_stride_, q_stride_, block.transposed, plan_.D,
                         block.first, block.keys, s_, row_max);
     }
-    update_maxima<kObserve>(rows, r0, block, in_place, row_max, next, observer);
-    for (int64_t r = 0; r < rows.count; r += kLanes) {
-      const Vec before = hn::Load(d, maximum_ + r0 + r), after = hn::Load(d, next + r);
-      const Vec moved = hn::Max(hn::Set(d, -126.0f), hn::Sub(before, after));
-      const auto same = hn::Eq(before, after);
-      hn::Store(hn::IfThenElse(same, hn::Set(d, 1.0f), exp2_nonpositive(moved)), d, alpha + r);
-      hn::Store(hn::IfThenElse(same, hn::Zero(d), moved), d, delta + r);
-      hn::Store(after, d, maximum_ + r0 + r);
+    for (int64_t i = 0; i < rows.tile_count; ++i) {
+      if (rows.tiles[i].sees(block.first, block.first + block.keys)) {
+        softmax<kObserve>(rows, rows.tiles[i], r0, block, in_place ? nullptr : row_max, alpha,
+                          observer);
+      }
     }
-    exponentiate<kObserve>(rows, r0, block, alpha, delta, observer);
     if (plan_.problem.dropout > 0) drop(rows, block);
     if (in_place) {
       weigh_in_place(rows, r0, block, alpha);
@@ -174,85 +167,104 @@ class Forward {
     }
   }
 
+  /// Scores of a tile become weights relative to the rows' maxima so far; alpha says by how much
+  /// those moved.
   template <bool kObserve>
-  HWY_INLINE void update_maxima(const RowBlock& rows, int64_t r0, const KeyBlock& block,
-                                bool in_place, const float* row_max, float* next,
-                                RowObserver* observer) {
+  HWY_INLINE void softmax(const RowBlock& rows, const RowTile& tile, int64_t r0,
+                          const KeyBlock& block, const float* row_max, float* alpha,
+                          RowObserver* observer) {
     const F32 d;
-    const float cap = plan_.problem.softcap * kLog2E;
-    for (int64_t i = 0; i < rows.tile_count; ++i) {
-      const RowTile& tile = rows.tiles[i];
-      const bool all = tile.sees_all(block.first, block.first + block.keys) && !in_place &&
-                       block.keys % kLanes == 0;
-      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
-        float* const s = s_ + r * kScoreStride;
-        const Row& row = rows.rows[r];
-        const Interval keys = within(row.keys, block.first, block.keys);
-        const float* bias = plan_.bias(row.head);
-        const bool adjust = cap > 0 || bias != nullptr;
-        if (adjust) {
-          if (bias != nullptr) bias += block.first - row.position;
-          cap_and_bias(s, keys, cap, bias);
-        }
-        Vec largest = hn::Set(d, -kInfinity);
-        if (all && !adjust) {
-          largest = hn::Load(d, row_max + r * kLanes);
-        } else {
-          for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-            Vec x = hn::Load(d, s + j);
-            if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
-            largest = hn::Max(largest, x);
-          });
-        }
-        const float m = hn::GetLane(hn::MaxOfLanes(d, largest));
-        const float before = maximum_[r0 + r];
-        next[r] = std::max(before, m);
-        if constexpr (kObserve) {
-          if (m > before) observer->new_maximum(r0 + r, s, keys, block.first, m);
-          observer->scores(r0 + r, s, keys, block.first);
-        }
-      }
+    const bool all = row_max != nullptr && block.keys % kLanes == 0 &&
+                     tile.sees_all(block.first, block.first + block.keys);
+    constexpr int64_t kRows = round_up(kTileRows, kLanes);
+    HWY_ALIGN float maxima[kRows], delta[kRows];
+    float* const before = maximum_ + r0 + tile.first;
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const int64_t r = tile.first + i;
+      const float largest =
+          block_maximum<kObserve>(rows.rows[r], r0 + r, block, all ? row_max + r * kLanes : nullptr,
+                                  s_ + r * kScoreStride, observer);
+      maxima[i] = std::max(before[i], largest);
     }
-    for (int64_t r = rows.count; r < round_up(rows.count, kLanes); ++r) next[r] = -kInfinity;
+    for (int64_t i = tile.rows; i < kRows; ++i) maxima[i] = 0;
+    for (int64_t i = 0; i < tile.rows; i += kLanes) {
+      const Vec from = hn::LoadU(d, before + i), to = hn::Load(d, maxima + i);
+      const Vec moved = hn::Max(hn::Set(d, -126.0f), hn::Sub(from, to));
+      const auto same = hn::Eq(from, to);
+      hn::StoreU(hn::IfThenElse(same, hn::Set(d, 1.0f), exp2_nonpositive(moved)), d,
+                 alpha + tile.first + i);
+      hn::Store(hn::IfThenElseZero(hn::Not(same), moved), d, delta + i);
+    }
+    std::copy_n(maxima, tile.rows, before);
+    const Interval any = within(tile.any, block.first, block.keys);
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const int64_t r = tile.first + i;
+      exponentiate<kObserve>(rows.rows[r], r0 + r, any, block, alpha[r], delta[i],
+                             s_ + r * kScoreStride, observer);
+    }
+    if constexpr (kObserve) {
+      observer->key_sets(tile, r0 + tile.first, s_ + tile.first * kScoreStride, any, block.first);
+    }
   }
 
-  /// Scores become weights relative to the maximum; their sums go on.
+  /// The largest score of a row in the block, softcap and bias now included.
   template <bool kObserve>
-  HWY_INLINE void exponentiate(const RowBlock& rows, int64_t r0, const KeyBlock& block,
-                               const float* alpha, const float* delta, RowObserver* observer) {
+  HWY_INLINE float block_maximum(const Row& row, int64_t r, const KeyBlock& block,
+                                 const float* row_max, float* s, RowObserver* observer) {
     const F32 d;
-    for (int64_t i = 0; i < rows.tile_count; ++i) {
-      const RowTile& tile = rows.tiles[i];
-      if (!tile.sees(block.first, block.first + block.keys)) continue;
-      const Interval any = within(tile.any, block.first, block.keys);
-      for (int64_t r = tile.first; r < tile.first + tile.rows; ++r) {
-        float* const s = s_ + r * kScoreStride;
-        const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
-        const Vec maximum = hn::Set(d, maximum_[r0 + r]);
-        const float* const line = kObserve ? observer->distance_line(r0 + r, block.first) : nullptr;
-        Vec total = hn::Zero(d), entropy = hn::Zero(d), distance = hn::Zero(d);
-        for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-          Vec t = hn::Sub(hn::Load(d, s + j), maximum);
-          Vec e = exp2_nonpositive(t);
-          if constexpr (masked()) e = hn::IfThenElseZero(inside(keys, j), e);
-          hn::Store(e, d, s + j);
-          total = hn::Add(total, e);
-          if constexpr (kObserve) {
-            t = hn::Max(hn::Set(d, -126.0f), t);
-            if constexpr (masked()) t = hn::IfThenElseZero(inside(keys, j), t);
-            entropy = hn::MulAdd(e, t, entropy);
-            distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
-          }
-        });
-        clear_between(s, any, keys);
-        float* const sum = sum_ + (r0 + r) * kLanes;
-        if constexpr (kObserve) {
-          if (alpha[r] != 1) observer->rescale(r0 + r, alpha[r], delta[r], sum);
-          observer->weights(r0 + r, s, keys, block.first, entropy, distance);
-        }
-        hn::Store(hn::MulAdd(hn::Load(d, sum), hn::Set(d, alpha[r]), total), d, sum);
-      }
+    const Interval keys = within(row.keys, block.first, block.keys);
+    const float cap = plan_.problem.softcap * kLog2E;
+    const float* const bias = plan_.bias(row.head);
+    const bool adjust = cap > 0 || bias != nullptr;
+    if (adjust) {
+      cap_and_bias(s, keys, cap, bias == nullptr ? nullptr : bias + block.first - row.position);
     }
+    Vec largest = hn::Set(d, -kInfinity);
+    if (row_max != nullptr && !adjust) {
+      largest = hn::Load(d, row_max);
+    } else {
+      for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+        Vec x = hn::Load(d, s + j);
+        if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
+        largest = hn::Max(largest, x);
+      });
+    }
+    const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
+    if constexpr (kObserve) {
+      if (maximum > maximum_[r]) observer->new_maximum(r, s, keys, block.first, maximum);
+      observer->scores(r, s, keys, block.first);
+    }
+    return maximum;
+  }
+
+  template <bool kObserve>
+  HWY_INLINE void exponentiate(const Row& row, int64_t r, Interval any, const KeyBlock& block,
+                               float alpha, float delta, float* s, RowObserver* observer) {
+    const F32 d;
+    const Interval keys = within(row.keys, block.first, block.keys);
+    const Vec maximum = hn::Set(d, maximum_[r]);
+    const float* const line = kObserve ? observer->distance_line(r, block.first) : nullptr;
+    Vec total = hn::Zero(d), entropy = hn::Zero(d), distance = hn::Zero(d);
+    for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      Vec t = hn::Sub(hn::Load(d, s + j), maximum);
+      Vec e = exp2_nonpositive(t);
+      if constexpr (masked()) e = hn::IfThenElseZero(inside(keys, j), e);
+      hn::Store(e, d, s + j);
+      total = hn::Add(total, e);
+      if constexpr (kObserve) {
+        t = hn::Max(hn::Set(d, -126.0f), t);
+        if constexpr (masked()) t = hn::IfThenElseZero(inside(keys, j), t);
+        entropy = hn::MulAdd(e, t, entropy);
+        distance = hn::MulAdd(e, hn::LoadU(d, line + j), distance);
+      }
+    });
+    clear_between(s, any, keys);
+    float* const sum = sum_ + r * kLanes;
+    if constexpr (kObserve) {
+      if (alpha != 1) observer->rescale(r, alpha, delta, sum);
+      observer->weights(r, s, keys, block.first, entropy, distance);
+    }
+    hn::Store(hn::MulAdd(hn::Load(d, sum), hn::Set(d, alpha), total), d, sum);
   }
 
   HWY_NOINLINE void drop(const RowBlock& rows, const KeyBlock& block) {
@@ -380,6 +392,7 @@ class Forward {
   }
 
   const AttentionPlan& plan_;
+  int64_t b_;
   const SequenceRows& sequence_;
   int64_t kv_head_;
   const ForwardOutputs& outputs_;

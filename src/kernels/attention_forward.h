@@ -16,9 +16,9 @@ struct ForwardItem {
 
 /// What every head's observation shares: given by the masks and positions alone.
 struct ObservedRows {
-  std::vector<float>
-      inverse_log_visible;  // [T]: 1 / ln visible, 0 where fewer than two keys are visible
-  HeadStatistics counts;    // the n of every tally; its sums are 0
+  std::vector<float> inverse_log_visible;  // [T]: 1 / ln visible, 0 if fewer than two are
+  std::vector<std::vector<std::vector<int32_t>>> members;  // [B][G]: keys of each set, ascending
+  HeadStatistics counts;                                   // the n of every tally; its sums are 0
 };
 
 /// The sums over an item's rows on one head; their n are in ObservedRows::counts.

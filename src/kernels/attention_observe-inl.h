@@ -8,8 +8,10 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_forward.h"
@@ -18,20 +20,27 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise {
 namespace HWY_NAMESPACE {
 
-/// The first key in `keys` whose score is `value`, or -1.
+/// The first key in `keys` whose score is `value`, or -1. Compares them all: leaving at the first
+/// one found would be mispredicted nearly every time.
 HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
   const F32 d;
-  const Vec wanted = hn::Set(d, value);
-  const auto equal = [&](int64_t j) HEADWISE_LAMBDA { return hn::Eq(hn::LoadU(d, s + j), wanted); };
-  int64_t j = keys.begin;
-  for (; j + 4 * kLanes <= keys.end; j += 4 * kLanes) {
-    const auto any = hn::Or(hn::Or(equal(j), equal(j + kLanes)),
-                            hn::Or(equal(j + 2 * kLanes), equal(j + 3 * kLanes)));
-    if (!hn::AllFalse(d, any)) break;
-  }
-  for (; j < keys.end; j += kLanes) {  // scores have room for a whole vector behind them
-    const intptr_t lane = hn::FindFirstTrue(d, equal(j));
-    if (lane >= 0) return j + lane < keys.end ? static_cast<int32_t>(j + lane) : -1;
+  constexpr int64_t kBytes = (kLanes + 7) / 8;  // of a vector's mask
+  alignas(8) uint8_t equal[kKeyBlock / kLanes * kBytes + 8];
+  const int64_t start = keys.begin / kLanes;
+  uint8_t* to = equal;
+  for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+    auto mask = hn::Eq(hn::Load(d, s + j), hn::Set(d, value));
+    if constexpr (masked()) mask = hn::And(mask, inside(keys, j));
+    hn::StoreMaskBits(d, mask, to);
+    to += kBytes;
+  });
+  std::fill_n(to, 8, uint8_t{0});
+  for (const uint8_t* at = equal; at < to; at += 8) {
+    uint64_t bits;
+    std::memcpy(&bits, at, 8);
+    if (bits == 0) continue;
+    const int64_t bit = std::countr_zero(bits), byte = at - equal + bit / 8;
+    return static_cast<int32_t>((start + byte / kBytes) * kLanes + byte % kBytes * 8 + bit % 8);
   }
   return -1;
 }
@@ -40,20 +49,21 @@ HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
 /// relative to the row's maximum so far, as the softmax has them.
 class RowObserver {
  public:
-  RowObserver(const AttentionPlan& plan, const SequenceRows& sequence, Observation& observation,
-              const Row* rows, int64_t count, Scratch& scratch)
+  RowObserver(const AttentionPlan& plan, int64_t b, Observation& observation, const Row* rows,
+              int64_t count, Scratch& scratch)
       : plan_(plan),
-        sequence_(sequence),
+        sequence_(plan.sequences[b]),
         observer_(observation.observer),
         shared_(observation.rows),
+        sets_of_keys_(observation.rows.members[b]),
         rows_(rows),
         sets_(observer_.key_sets.extent(0)) {
     const int64_t padded = round_up(count, kLanes);
     entropy_ = zeros(scratch, padded * kLanes);
     distance_ = zeros(scratch, padded * kLanes);
     mass_ = zeros(scratch, padded * HeadSums::kMasses);
-    set_mass_ = zeros(scratch, padded * sets_ * kLanes);
-    members_ = scratch.take<float>(sets_ * kKeyBlock);
+    set_mass_ = zeros(scratch, padded * sets_);
+    members_ = scratch.take<Interval>(sets_);
     largest_ = scratch.take<int32_t>(padded);
     std::fill_n(largest_, padded, -1);
     if (observer_.largest_kept.data() != nullptr) {
@@ -68,10 +78,11 @@ class RowObserver {
   /// Once per block of keys, before its rows.
   void begin_keys(int64_t first, int64_t keys) {
     for (int64_t g = 0; g < sets_; ++g) {
-      for (int64_t j = 0; j < round_up(keys, kLanes); ++j) {
-        const bool in = j < keys && observer_.key_sets(g, sequence_.k_begin + first + j) != 0;
-        members_[g * kKeyBlock + j] = in ? 1.0f : 0.0f;
-      }
+      const std::vector<int32_t>& all = sets_of_keys_[g];
+      const auto at = [&](int64_t key) {
+        return static_cast<int32_t>(std::lower_bound(all.begin(), all.end(), key) - all.begin());
+      };
+      members_[g] = {at(first), at(first + keys)};
     }
     if (left_out_ == nullptr) return;
     for (int64_t j = 0; j < round_up(keys, kLanes); ++j) {
@@ -123,40 +134,38 @@ class RowObserver {
     hn::Store(entropy, d, entropy_ + r * kLanes);
     scale(distance_ + r * kLanes, kLanes, alpha);
     scale(mass_ + r * HeadSums::kMasses, HeadSums::kMasses, alpha);
-    scale(set_mass_ + r * sets_ * kLanes, sets_ * kLanes, alpha);
+    for (int64_t g = 0; g < sets_; ++g) set_mass_[r * sets_ + g] *= alpha;
   }
 
   /// Row r's weights on `keys` of the block at `first`; entropy = sum e t and distance = sum e |i -
   /// j| of them.
   HWY_INLINE void weights(int64_t r, const float* e, Interval keys, int64_t first, Vec entropy,
                           Vec distance) {
-    const F32 d;
     add(entropy_ + r * kLanes, entropy);
     add(distance_ + r * kLanes, distance);
-    float* const set_mass = set_mass_ + r * sets_ * kLanes;
-    const int64_t begin = keys.begin / kLanes * kLanes;
-    int64_t g = 0;
-    for (; g + 2 <= sets_; g += 2) {
-      const float* const in0 = members_ + g * kKeyBlock;
-      const float* const in1 = in0 + kKeyBlock;
-      Vec sum0 = hn::Load(d, set_mass + g * kLanes);
-      Vec sum1 = hn::Load(d, set_mass + (g + 1) * kLanes);
-      for (int64_t j = begin; j < keys.end; j += kLanes) {
-        const Vec x = hn::Load(d, e + j);
-        sum0 = hn::MulAdd(x, hn::Load(d, in0 + j), sum0);
-        sum1 = hn::MulAdd(x, hn::Load(d, in1 + j), sum1);
-      }
-      hn::Store(sum0, d, set_mass + g * kLanes);
-      hn::Store(sum1, d, set_mass + (g + 1) * kLanes);
-    }
-    if (g < sets_) {
-      Vec sum = hn::Load(d, set_mass + g * kLanes);
-      for (int64_t j = begin; j < keys.end; j += kLanes) {
-        sum = hn::MulAdd(hn::Load(d, e + j), hn::Load(d, members_ + g * kKeyBlock + j), sum);
-      }
-      hn::Store(sum, d, set_mass + g * kLanes);
-    }
     pick(r, e, keys, first);
+  }
+
+  /// The weights e of a tile's rows from row r0 on, on key sets; 0 for keys in `any` that a row
+  /// does not see.
+  HWY_INLINE void key_sets(const RowTile& tile, int64_t r0, const float* e, Interval any,
+                           int64_t first) {
+    for (int64_t g = 0; g < sets_; ++g) {
+      const int32_t* const keys = sets_of_keys_[g].data();
+      Interval range = members_[g];
+      while (!range.empty() && keys[range.begin] - first < any.begin) ++range.begin;
+      while (!range.empty() && keys[range.end - 1] - first >= any.end) --range.end;
+      with_tile_rows(tile.rows, [&](auto rows) HEADWISE_LAMBDA {
+        constexpr int R = rows();
+        float sum[R] = {};
+        for (int32_t i = range.begin; i < range.end; ++i) {
+          const float* const at = e + keys[i] - first;
+          HEADWISE_UNROLL
+          for (int r = 0; r < R; ++r) sum[r] += at[r * kScoreStride];
+        }
+        for (int r = 0; r < R; ++r) set_mass_[(r0 + r) * sets_ + g] += sum[r];
+      });
+    }
   }
 
   /// Rows [begin, end), all of one head, are done: their normalised sums go to `sums`. inverse[r]
@@ -165,6 +174,8 @@ class RowObserver {
               HeadSums& sums);
 
  private:
+  using MassTag = hn::CappedTag<float, HeadSums::kMasses>;
+
   static float* zeros(Scratch& scratch, int64_t count) {
     float* const data = scratch.take<float>(count);
     std::fill_n(data, count, 0.0f);
@@ -177,9 +188,8 @@ class RowObserver {
   }
 
   static HWY_INLINE void scale(float* data, int64_t count, float factor) {
-    const hn::CappedTag<float, HeadSums::kMasses> d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t i = 0; i < count; i += lanes) {
+    const MassTag d;
+    for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d))) {
       hn::Store(hn::Mul(hn::Load(d, data + i), hn::Set(d, factor)), d, data + i);
     }
   }
@@ -189,7 +199,7 @@ class RowObserver {
     const Row& row = rows_[r];
     float* const mass = mass_ + r * HeadSums::kMasses;
     const auto at = [&](int64_t j) { return j >= keys.begin && j < keys.end ? e[j] : 0.0f; };
-    mass[HeadSums::kFirst] += at(-first);
+    if (first == 0) mass[HeadSums::kFirst] = at(0);
     mass[HeadSums::kLast] += at(sequence_.k_real - 1 - first);
     if (!observer_.given_key.empty()) {
       mass[HeadSums::kGiven] += at(observer_.given_key[row.t] - first);
@@ -204,11 +214,16 @@ class RowObserver {
     }
     const int64_t i = row.position - first;
     if (i + 2 < keys.begin || i - 2 >= keys.end) return;
-    const float previous = at(i - 1), self = at(i), next = at(i + 1);
-    mass[HeadSums::kPrevious] += previous;
-    mass[HeadSums::kSelf] += self;
-    mass[HeadSums::kNext] += next;
-    mass[HeadSums::kWindow] += at(i - 2) + previous + self + next + at(i + 2);
+    float near[5];
+    if (i - 2 >= keys.begin && i + 2 < keys.end) {
+      std::copy_n(e + i - 2, 5, near);
+    } else {
+      for (int64_t n = 0; n < 5; ++n) near[n] = at(i - 2 + n);
+    }
+    mass[HeadSums::kPrevious] += near[1];
+    mass[HeadSums::kSelf] += near[2];
+    mass[HeadSums::kNext] += near[3];
+    mass[HeadSums::kWindow] += ((near[0] + near[1]) + (near[3] + near[4])) + near[2];
   }
 
   /// Keys with |j / M - i / N| <= 0.1.
@@ -230,12 +245,13 @@ class RowObserver {
   const SequenceRows& sequence_;
   const AttentionObserver& observer_;
   const ObservedRows& shared_;
+  const std::vector<std::vector<int32_t>>& sets_of_keys_;
   const Row* rows_;
   int64_t sets_;
   float *entropy_, *distance_;  // [rows][lanes]
   float* mass_;                 // [rows][kMasses]
-  float* set_mass_;             // [rows][sets][lanes]
-  float* members_;              // [sets][kKeyBlock], 1 where the key is in the set
+  float* set_mass_;             // [rows][sets]
+  Interval* members_;           // [sets]: those of sets_of_keys_ in the block
   int32_t* largest_;
   float* kept_score_ = nullptr;
   int32_t* kept_ = nullptr;
@@ -245,7 +261,7 @@ class RowObserver {
 HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* inverse,
                                       const float* log2_sum, HeadSums& sums) {
   const F32 d;
-  const hn::CappedTag<float, HeadSums::kMasses> dm;
+  const MassTag dm;
   const int64_t mass_lanes = static_cast<int64_t>(hn::Lanes(dm));
   float mass[HeadSums::kMasses] = {};
   float entropy = 0, ratio = 0, confidence = 0, distance = 0;
@@ -268,8 +284,7 @@ HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* i
       ++sums.largest_at[offset + kMaxOffset];
     }
     for (int64_t g = 0; g < sets_; ++g) {
-      sums.key_set[g] +=
-          inv * hn::GetLane(hn::SumOfLanes(d, hn::Load(d, set_mass_ + (r * sets_ + g) * kLanes)));
+      sums.key_set[g] += inv * set_mass_[r * sets_ + g];
     }
     if (observer_.largest.data() != nullptr) observer_.largest(row.t, row.head) = largest_[r];
     if (kept_ != nullptr) observer_.largest_kept(row.t, row.head) = kept_[r];

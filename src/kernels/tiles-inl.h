@@ -120,16 +120,6 @@ HWY_INLINE void copy_row(Source source, int64_t r, int64_t columns, float factor
   for (; c < width; ++c) to[c] = 0;
 }
 
-/// Whether all of data[0 … count), count a multiple of the lanes, is finite: x * 0 is 0 only then.
-HWY_INLINE bool all_finite(const float* data, int64_t count) {
-  const F32 d;
-  Vec sum = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    sum = hn::MulAdd(hn::Load(d, data + i), hn::Zero(d), sum);
-  }
-  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
-}
-
 /// Rows of a strided matrix are far apart in memory; this many ahead are fetched while one is
 /// copied.
 constexpr int64_t kFetchAhead = 8;
@@ -140,17 +130,43 @@ HWY_INLINE void fetch_row(Source source, int64_t r, int64_t columns) {
   for (int64_t c = 0; c < columns; c += kLine) hwy::Prefetch(row + c * source.column);
 }
 
+/// Whether a sum of x * 0 is 0: only then are all x finite.
+HWY_INLINE bool is_zero(Vec sum) {
+  const F32 d;
+  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
+}
+
 /// Packs rows x columns into column panels: panel after panel, each [rows][its vectors], zeros past
-/// the columns.
-HWY_INLINE void pack_rows(Source source, int64_t rows, int64_t columns, float factor, float* to) {
+/// the columns. Returns whether all elements are finite.
+HWY_INLINE bool pack_rows(Source source, int64_t rows, int64_t columns, float* to) {
+  const F32 d;
+  Vec zeros0 = hn::Zero(d), zeros1 = hn::Zero(d);
   for (int64_t r = 0; r < rows; ++r) {
     if (r + kFetchAhead < rows) fetch_row(source, r + kFetchAhead, columns);
     for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
       constexpr int64_t width = vectors() * kLanes;
-      const Source part{source.data + c * source.column, source.row, source.column};
-      copy_row(part, r, std::min(width, columns - c), factor, to + c * rows + r * width, width);
+      const float* const from = source.data + r * source.row + c * source.column;
+      float* const at = to + c * rows + r * width;
+      Vec x0 = hn::Zero(d), x1 = hn::Zero(d);
+      if (HWY_LIKELY(source.column == 1 && c + width <= columns)) {
+        x0 = hn::LoadU(d, from);
+        if constexpr (vectors() == 2) x1 = hn::LoadU(d, from + kLanes);
+      } else {
+        HWY_ALIGN float part[kPanel] = {};
+        for (int64_t i = 0; i < std::min(width, columns - c); ++i)
+          part[i] = from[i * source.column];
+        x0 = hn::Load(d, part);
+        x1 = hn::Load(d, part + kLanes);
+      }
+      hn::Store(x0, d, at);
+      zeros0 = hn::MulAdd(x0, hn::Zero(d), zeros0);
+      if constexpr (vectors() == 2) {
+        hn::Store(x1, d, at + kLanes);
+        zeros1 = hn::MulAdd(x1, hn::Zero(d), zeros1);
+      }
     });
   }
+  return is_zero(hn::Add(zeros0, zeros1));
 }
 
 /// Four floats of each of kLanes rows that are `row` apart, as 128-bit blocks: rows 0, 4, 8, … in a
@@ -230,11 +246,10 @@ class Operand {
         stray_rows_(scratch.take<float>(most_rows * stride_)),
         strays_(scratch.take<int32_t>(most_rows)) {}
 
-  void pack(Source source, int64_t rows, float factor) {
+  void pack(Source source, int64_t rows) {
     rows_ = rows;
     stray_count_ = 0;
-    pack_rows(source, rows, columns_, factor, panels_);
-    if (HWY_UNLIKELY(!all_finite(panels_, rows * stride_))) take_out(source, factor);
+    if (HWY_UNLIKELY(!pack_rows(source, rows, columns_, panels_))) take_out(source);
   }
 
   /// Row `row` of the panel that begins at column c0.
@@ -257,11 +272,16 @@ class Operand {
   bool has_strays() const { return stray_count_ > 0; }
 
  private:
-  HWY_NOINLINE void take_out(Source source, float factor) {
+  HWY_NOINLINE void take_out(Source source) {
+    const F32 d;
     for (int64_t r = 0; r < rows_; ++r) {
       float* const row = stray_rows_ + stray_count_ * stride_;
-      copy_row(source, r, columns_, factor, row, stride_);
-      if (all_finite(row, stride_)) continue;
+      copy_row(source, r, columns_, 1.0f, row, stride_);
+      Vec zeros = hn::Zero(d);
+      for (int64_t c = 0; c < stride_; c += kLanes) {
+        zeros = hn::MulAdd(hn::Load(d, row + c), hn::Zero(d), zeros);
+      }
+      if (is_zero(zeros)) continue;
       strays_[stray_count_++] = static_cast<int32_t>(r);
       for_each_panel(columns_, [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
         constexpr int64_t width = vectors() * kLanes;
