@@ -38,7 +38,7 @@ AttentionProblem::AttentionProblem(const AttentionShape& shape)
       given_weight_(Buffer::zeros(lse_.size())),
       largest_(AlignedBuffer<int32_t>::zeros(lse_.size())),
       key_sets_(AlignedBuffer<uint8_t>::zeros(2 * rows())) {
-  for (uint32_t which = 0; which < 3; ++which) fill(which, part(qkv_, which));
+  for (uint32_t which = 0; which < 3; ++which) fill(which, part(qkv_, which, 3));
   fill(3, dout());
   const View<uint8_t, 2> sets = key_sets_.view({2, rows()});
   for (int64_t b = 0; b < shape.B; ++b) {
@@ -52,9 +52,9 @@ AttentionProblem::AttentionProblem(const AttentionShape& shape)
   }
   offsets_.push_back(rows());
 
-  attention_.q = part(qkv_, 0);
-  attention_.k = part(qkv_, 1);
-  attention_.v = part(qkv_, 2);
+  attention_.q = part(qkv_, 0, 3);
+  attention_.k = part(qkv_, 1, 3);
+  attention_.v = part(qkv_, 2, 3);
   attention_.q_offsets = offsets_;
   attention_.mask.causal = shape.causal;
   observer_.key_sets = sets;
@@ -63,14 +63,17 @@ AttentionProblem::AttentionProblem(const AttentionShape& shape)
   observer_.given_weight = given_weight_.view({rows(), shape.H});
 }
 
-View<float, 3> AttentionProblem::part(const Buffer& fused, int64_t which) const {
-  const int64_t C = shape_.H * shape_.D;
-  return {fused.data() + which * C, {rows(), shape_.H, shape_.D}, {3 * C, shape_.D, 1}};
+View<float, 3> AttentionProblem::part(const Buffer& buffer, int64_t which, int64_t parts) const {
+  const int64_t C = shape_.H * shape_.D, T = rows();
+  if (shape_.fused) {
+    return {buffer.data() + which * C, {T, shape_.H, shape_.D}, {parts * C, shape_.D, 1}};
+  }
+  return {buffer.data() + which * T * C, {T, shape_.H, shape_.D}, {shape_.D, T * shape_.D, 1}};
 }
 
 void AttentionProblem::backward() {
   attention_backward(attention_, out(), lse(), dout(),
-                     {.dq = part(dqkv_, 0), .dk = part(dqkv_, 1), .dv = part(dqkv_, 2)});
+                     {.dq = part(dqkv_, 0, 3), .dk = part(dqkv_, 1, 3), .dv = part(dqkv_, 2, 3)});
 }
 
 void AttentionProblem::fill(uint32_t tensor, View<float, 3> view) const {
@@ -103,7 +106,7 @@ std::vector<float> AttentionProblem::output() const {
 
 std::vector<float> AttentionProblem::gradients() const {
   std::vector<float> numbers;
-  for (int64_t which = 0; which < 3; ++which) append(part(dqkv_, which), numbers);
+  for (int64_t which = 0; which < 3; ++which) append(part(dqkv_, which, 3), numbers);
   return numbers;
 }
 

@@ -13,6 +13,7 @@ namespace headwise::bench {
 struct AttentionShape {
   int64_t B, H, N, D;
   bool causal = false;
+  bool fused = false;  // q, k and v as one projection leaves them, [T, 3, H, D]; else [3, H, T, D]
 };
 
 /// The multiplications and additions of the two products, 4 D for every weight that is not masked;
@@ -20,7 +21,6 @@ struct AttentionShape {
 double forward_flops(const AttentionShape& shape);
 double forward_backward_flops(const AttentionShape& shape);
 
-/// Queries, keys and values as a fused projection leaves them: [T, 3, H, D].
 class AttentionProblem {
  public:
   explicit AttentionProblem(const AttentionShape& shape);
@@ -38,10 +38,10 @@ class AttentionProblem {
   int64_t bytes() const;
 
  private:
-  View<float, 3> part(const Buffer& fused, int64_t which) const;
-  View<float, 3> out() const { return out_.view({rows(), shape_.H, shape_.D}); }
+  View<float, 3> part(const Buffer& buffer, int64_t which, int64_t parts) const;
+  View<float, 3> out() const { return part(out_, 0, 1); }
   View<float, 2> lse() const { return lse_.view({rows(), shape_.H}); }
-  View<float, 3> dout() const { return dout_.view({rows(), shape_.H, shape_.D}); }
+  View<float, 3> dout() const { return part(dout_, 0, 1); }
   int64_t rows() const { return shape_.B * shape_.N; }
   void fill(uint32_t tensor, View<float, 3> view) const;
   void append(View<const float, 3> view, std::vector<float>& to) const;

@@ -124,10 +124,11 @@ void AttentionBenchmark::against_peer(Op op, const AttentionShape& shape, int th
   const char* names[] = {"forward", "forward+backward", "statistics"};
   const std::string op_name = names[static_cast<int>(op)];
   const std::string name =
-      fmt::format("{}{} {}", shape.causal ? "causal-" : "", op_name, sizes(shape, threads));
+      fmt::format("{}{}{} {}", shape.fused ? "fused-" : "", shape.causal ? "causal-" : "", op_name,
+                  sizes(shape, threads));
   const std::string peak_name = "fma-peak " + sizes(shape, threads);
-  const bool of_peak =
-      op == Op::kForward && !shape.causal && threads == 1 && shape.D == 64 && shape.N >= 512;
+  const bool of_peak = op == Op::kForward && !shape.causal && !shape.fused && threads == 1 &&
+                       shape.D == 64 && shape.N >= 512;
   if (!options_.select(name) && !(of_peak && options_.select(peak_name))) return;
 
   set_threads(threads);
@@ -149,6 +150,7 @@ void AttentionBenchmark::against_peer(Op op, const AttentionShape& shape, int th
                     {"N", shape.N},
                     {"D", shape.D},
                     {"causal", shape.causal},
+                    {"fused", shape.fused},
                     {"threads", threads}});
     try {
       check(op, name, problem);
@@ -234,7 +236,14 @@ void AttentionBenchmark::run() {
           against_peer(Op::kForward, shape, threads);
           against_peer(Op::kForwardBackward, shape, threads);
         }
-        shape.causal = false;
+        if (N == 128 || N == 512 || N == 2048) {
+          for (const bool causal : {false, true}) {
+            shape = {.B = shape.B, .H = kHeads, .N = N, .D = D, .causal = causal, .fused = true};
+            against_peer(Op::kForward, shape, threads);
+            against_peer(Op::kForwardBackward, shape, threads);
+          }
+        }
+        shape.causal = shape.fused = false;
         overhead(shape, threads);
         if (N <= kLongestForMaps) against_peer(Op::kStatistics, shape, threads);
       }

@@ -129,10 +129,19 @@ class Statistics:
         return self.sums.view(self.b, self.h, -1).sum(0) / (torch.tensor(counts) * self.b)
 
 
+def fuse(tensors):
+    """The same numbers as views into one [B, N, parts, H, D]: what a model has after a fused projection."""
+    fused = torch.stack([t.transpose(1, 2) for t in tensors], 2)
+    return [fused[:, :, i].transpose(1, 2) for i in range(len(tensors))]
+
+
 def prepare(case):
     torch.set_num_threads(case["threads"])
     shape = case["B"], case["H"], case["N"], case["D"]
     q, k, v, dout = (noise(tensor, shape) for tensor in range(4))
+    if case["fused"]:
+        q, k, v = fuse([q, k, v])
+        (dout,) = fuse([dout])
     if case["op"] == "forward":
         return forward(q, k, v, case["causal"])
     if case["op"] == "forward+backward":

@@ -348,7 +348,9 @@ void backward_rows(BackwardData& data, int64_t b, int64_t begin, int64_t end) {
     const bool none =
         i >= sequence.q_real || plan.visible(sequence, plan.position(sequence, i)).empty();
     for (int64_t h = 0; h < plan.H; ++h) {
-      if (dq.data() != nullptr) {
+      if (dq.data() != nullptr && dq.stride(2) == 1) {
+        std::fill_n(&dq(t, h, 0), plan.D, 0.0f);
+      } else if (dq.data() != nullptr) {
         for (int64_t c = 0; c < plan.D; ++c) dq(t, h, c) = 0;
       }
       float sum = 0;
