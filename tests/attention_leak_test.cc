@@ -2,6 +2,7 @@
 // show.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "headwise/kernels/simd.h"
@@ -81,19 +82,27 @@ TEST_P(AttentionLeak, PaddingNeverShows) {
 /// do.
 TEST_P(AttentionLeak, TheFutureDoesNotShowInThePast) {
   constexpr int64_t kRows = 280, kAt = 261;
-  for (const float poison : {kNaN, kInf}) {
-    Problem problem(
-        {.sequences = {{kRows, kRows}}, .width = 16, .value_width = 16, .mask = {.causal = true}});
-    const Answers<float> clean = solve(problem.attention(), problem.dout.view());
-    set_row(problem.k, kAt, poison), set_row(problem.v, kAt, poison);
-    const Answers<float> poisoned = solve(problem.attention(), problem.dout.view());
-    for (int64_t t = 0; t < kRows; ++t) {
-      if (t < kAt) {
-        EXPECT_TRUE(same_row(poisoned.out, clean.out, t)) << t;
-        EXPECT_TRUE(same_row(poisoned.dq, clean.dq, t)) << t;
-      } else if (std::isnan(poison)) {
-        EXPECT_TRUE(all_nan(poisoned.out, t)) << t;
-        EXPECT_TRUE(all_nan(poisoned.dq, t)) << t;
+  const float odd_nan = std::bit_cast<float>(0xFFFFFFFFu);
+  for (const float poison : {kNaN, kInf, odd_nan}) {
+    for (const float softcap : {0.0f, 5.0f}) {
+      Problem problem({.sequences = {{kRows, kRows}},
+                       .width = 16,
+                       .value_width = 16,
+                       .mask = {.causal = true},
+                       .softcap = softcap,
+                       .dropout = softcap > 0 ? 0.25f : 0.0f,
+                       .table = softcap > 0});
+      const Answers<float> clean = solve(problem.attention(), problem.dout.view());
+      set_row(problem.k, kAt, poison), set_row(problem.v, kAt, poison);
+      const Answers<float> poisoned = solve(problem.attention(), problem.dout.view());
+      for (int64_t t = 0; t < kRows; ++t) {
+        if (t < kAt) {
+          EXPECT_TRUE(same_row(poisoned.out, clean.out, t)) << t;
+          EXPECT_TRUE(same_row(poisoned.dq, clean.dq, t)) << t;
+        } else if (std::isnan(poison)) {
+          EXPECT_TRUE(all_nan(poisoned.out, t)) << t;
+          EXPECT_TRUE(all_nan(poisoned.dq, t)) << t;
+        }
       }
     }
   }

@@ -43,6 +43,17 @@ TEST_P(AttentionMapsOn, EqualTheReferenceInTheOrderGiven) {
   }
 }
 
+/// A row far from all keys sees none; its bias must not be looked up.
+TEST_P(AttentionMapsOn, ARowMayBeFarFromEveryKey) {
+  Problem problem({.sequences = {{2, 10}}, .mask = {.left = 2}, .alibi = true});
+  const std::vector<int64_t> positions = {1'000'000, 4};
+  Attention attention = problem.attention();
+  attention.positions = positions;
+  const AttentionMaps maps = attention_maps(attention, std::vector<int64_t>{0, 1});
+  for (const float weight : maps.row(0, 1)) EXPECT_EQ(weight, 0);
+  EXPECT_NEAR(std::accumulate(maps.row(1, 1).begin(), maps.row(1, 1).end(), 0.0), 1, 1e-6);
+}
+
 TEST_P(AttentionMapsOn, RowsSumToOneOrNothing) {
   const Problem problem({.sequences = {{9, 4}, {300, 300}}, .mask = {.causal = true}});
   std::vector<int64_t> rows(problem.rows());

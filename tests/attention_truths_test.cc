@@ -8,40 +8,46 @@
 
 #include "headwise/core/random.h"
 #include "headwise/kernels/attention.h"
+#include "headwise/model/multi_head_attention.h"
 #include "kernels/attention_bounds.h"
 #include "kernels/attention_testing.h"
 
 namespace headwise::testing {
 namespace {
 
-/// concat(head_1, …, head_H) W_O = sum_h head_h W_O^h, with W_O^h the rows of W_O that head h
-/// meets.
+/// concat(head_1, …, head_H) W_O + b = b + sum_h head_h W_O^h: what the layer gives with every head
+/// is the sum of what it gives with each of them alone.
 TEST(AttentionTruths, ConcatenationTimesWoIsASumOverHeads) {
-  constexpr int64_t kRows = 11, kHeads = 4, kWidth = 8, kModel = 24;
-  const Problem problem({.sequences = {{kRows, kRows}}, .heads = kHeads, .kv_heads = kHeads});
-  Array<float, 3> out({kRows, kHeads, kWidth});
-  attention_forward(problem.attention(), out.view());
+  constexpr int64_t kRows = 11, kHeads = 4, kWidth = 24;
+  MultiHeadAttentionWeights weights({.width = kWidth, .heads = kHeads});
   Random random(3);
-  Array<float, 2> wo({kHeads * kWidth, kModel});
-  wo.fill([&] { return random.normal(); });
-  const std::vector<float> concatenated = out.values();  // [N, H * D], the heads side by side
-  for (int64_t t = 0; t < kRows; ++t) {
-    for (int64_t c = 0; c < kModel; ++c) {
-      double whole = 0, sum_of_heads = 0, size = 0;
-      for (int64_t i = 0; i < kHeads * kWidth; ++i) {
-        whole += double{concatenated[t * kHeads * kWidth + i]} * wo.view()(i, c);
-      }
-      for (int64_t h = 0; h < kHeads; ++h) {
-        double contribution = 0;
-        for (int64_t d = 0; d < kWidth; ++d) {
-          contribution += double{out.view()(t, h, d)} * wo.view()(h * kWidth + d, c);
-        }
-        sum_of_heads += contribution;
-        size += std::abs(contribution);
-      }
-      EXPECT_NEAR(whole, sum_of_heads, 1e-14 * (1 + size));
+  for (float& w : weights.all()) w = 0.3f * random.normal();
+  const MultiHeadAttention layer(std::move(weights));
+  Array<float, 2> x({kRows, kWidth});
+  x.fill([&] { return random.normal(); });
+  const std::vector<int64_t> offsets = {0, kRows};
+  const auto with = [&](std::vector<float> gates) {
+    Array<float, 2> out({kRows, kWidth});
+    MultiHeadAttention::Pass pass;
+    Attention how{.q_offsets = offsets};
+    how.gates = {gates.data(), {1, kHeads}};
+    layer.forward(x.view(), {}, how, pass, out.view());
+    return out.values();
+  };
+  const std::vector<float> whole = with({1, 1, 1, 1}), bias = with({0, 0, 0, 0});
+  std::vector<double> sum(bias.begin(), bias.end()), size(bias.size());
+  for (int64_t h = 0; h < kHeads; ++h) {
+    std::vector<float> gates(kHeads);
+    gates[h] = 1;
+    const std::vector<float> alone = with(gates);
+    for (size_t i = 0; i < sum.size(); ++i) {
+      sum[i] += double{alone[i]} - bias[i];
+      size[i] += std::abs(double{alone[i]}) + std::abs(bias[i]);
     }
   }
+  // Each output is a sum of kWidth products and a bias, rounded in float.
+  const double rounding = (kWidth + 2) * 0x1p-24;
+  for (size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(whole[i], sum[i], 4 * rounding * size[i]);
 }
 
 /// One head's weights on `keys` keys whose scores are q[j], since the keys are the unit vectors.
@@ -77,6 +83,16 @@ TEST(AttentionTruths, TwoHeadsLookFirmlyAtTwoPlaces) {
   const auto weights = weights_of_scores({{6, 0, 0, 0}, {0, 6, 0, 0}});
   EXPECT_GT(weights[0][0], 0.9f);
   EXPECT_GT(weights[1][1], 0.9f);
+}
+
+/// The same two heads side by side in one softmax: their scores add up, and neither place gets its
+/// 0.9.
+TEST(AttentionTruths, OneSoftmaxOverBothIsNotTheTwo) {
+  const auto separate = weights_of_scores({{6, 0, 0, 0}, {0, 6, 0, 0}});
+  const auto together = weights_of_scores({{6, 6, 0, 0}})[0];  // q = [q1, q2], k_j = [e_j, e_j]
+  EXPECT_LT(std::max(together[0], together[1]), 0.5f);
+  EXPECT_GT(std::abs(together[0] - separate[0][0]), 0.4f);
+  EXPECT_GT(std::abs(together[1] - separate[1][1]), 0.4f);
 }
 
 /// One softmax over the heads' features side by side is one distribution: whatever W_Q and W_K map

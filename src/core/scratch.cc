@@ -2,6 +2,7 @@
 #include "core/scratch.h"
 
 #include <algorithm>
+#include <new>
 
 namespace headwise {
 namespace {
@@ -26,20 +27,22 @@ std::byte* Scratch::Arena::take(size_t bytes) {
   return taken;
 }
 
-void Scratch::Arena::release(size_t blocks_before, size_t used_before) {
-  if (blocks_before > 0) {
-    blocks.resize(blocks_before);
-    used = used_before;
+void Scratch::Arena::release(size_t blocks_before, size_t used_before) noexcept {
+  if (--scopes > 0 || blocks.size() <= 1) {
+    if (blocks_before > 0) blocks.resize(blocks_before);
+    used = blocks_before > 0 ? used_before : 0;
     return;
   }
-  // The outermost scope: next time one block shall do.
-  if (blocks.size() > 1) {
-    size_t total = 0;
-    for (const auto& block : blocks) total += static_cast<size_t>(block.size());
-    blocks.clear();
-    blocks.emplace_back(static_cast<int64_t>(total));
-  }
+  // The outermost scope needed several blocks: next time one shall do.
+  size_t total = 0;
+  for (const auto& block : blocks) total += static_cast<size_t>(block.size());
+  blocks.clear();
   used = 0;
+  try {
+    blocks.emplace_back(static_cast<int64_t>(total));
+  } catch (const std::bad_alloc&) {
+    // It is taken when it is needed.
+  }
 }
 
 }  // namespace headwise

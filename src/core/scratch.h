@@ -1,6 +1,8 @@
 // Working memory of one item of a parallel loop, kept by its thread for the next item.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,7 +15,9 @@ namespace headwise {
 /// Scratches of one thread nest like scopes.
 class Scratch {
  public:
-  Scratch() : arena_(arena()), blocks_before_(arena_.blocks.size()), used_before_(arena_.used) {}
+  Scratch() : arena_(arena()), blocks_before_(arena_.blocks.size()), used_before_(arena_.used) {
+    ++arena_.scopes;
+  }
   ~Scratch() { arena_.release(blocks_before_, used_before_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -23,13 +27,21 @@ class Scratch {
     return reinterpret_cast<T*>(arena_.take(byte_count(std::array<int64_t, 1>{count}, sizeof(T))));
   }
 
+  template <class T>
+  T* zeros(int64_t count) {
+    T* const data = take<T>(count);
+    std::fill_n(data, count, T{});
+    return data;
+  }
+
  private:
   struct Arena {
     std::vector<AlignedBuffer<std::byte>> blocks;
     size_t used = 0;  // of the last block
+    int scopes = 0;
 
     std::byte* take(size_t bytes);
-    void release(size_t blocks_before, size_t used_before);
+    void release(size_t blocks_before, size_t used_before) noexcept;
   };
   static Arena& arena();
 

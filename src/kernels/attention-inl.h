@@ -32,7 +32,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 HWY_INLINE Vec exp2_nonpositive(Vec t) {
   const F32 d;
   const hn::RebindToSigned<F32> di;
-  const Vec magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: the sum's low bits are round(t)
+  // 1.5 * 2^23 + 127: the low bits of the sum are round(t), with the bias of an exponent.
+  const Vec magic = hn::Set(d, 12582912.0f + 127.0f);
   t = hn::Max(hn::Set(d, -126.0f), t);
   const Vec shifted = hn::Add(t, magic);
   const Vec f = hn::Sub(t, hn::Sub(shifted, magic));
@@ -42,8 +43,7 @@ HWY_INLINE Vec exp2_nonpositive(Vec t) {
   const Vec middle = hn::MulAdd(hn::Set(d, 5.5507337665e-02f), f, hn::Set(d, 2.4022242074e-01f));
   const Vec high = hn::MulAdd(hn::Set(d, 1.3264720198e-03f), f, hn::Set(d, 9.6715131392e-03f));
   const Vec p = hn::MulAdd(hn::MulAdd(high, f2, middle), f2, low);
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
 /// One row to be computed: head `head` of query row `t`.
@@ -114,15 +114,14 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
         Vec c[R][V];
         multiply_tile<Left::kRows>(left + tile.first * stride, stride, right + j * depth, depth, c);
         float* const to = s + tile.first * kScoreStride + j;
-        float* const max = row_max + tile.first * kLanes;
         HEADWISE_UNROLL
         for (int r = 0; r < R; ++r) {
           HEADWISE_UNROLL
           for (int v = 0; v < V; ++v) hn::Store(c[r][v], d, to + r * kScoreStride + v * kLanes);
           if constexpr (kMax) {
             const Vec larger = V == 2 ? hn::Max(c[r][0], c[r][V - 1]) : c[r][0];
-            const Vec before = j == 0 ? larger : hn::Load(d, max + r * kLanes);
-            hn::Store(hn::Max(before, larger), d, max + r * kLanes);
+            float* const max = row_max + (tile.first + r) * kLanes;
+            hn::Store(j == 0 ? larger : hn::Max(hn::Load(d, max), larger), d, max);
           }
         }
       });
@@ -171,16 +170,23 @@ HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const Operand&
   }
 }
 
-/// Softcap and bias of one row's scores in [begin, end); whole vectors around them may change too.
-HWY_INLINE void cap_and_bias(float* s, Interval keys, float cap, const float* bias) {
+/// Softcap and bias on the scores of one row for the keys of the block at `first` that it sees;
+/// whole vectors around them may change too. Returns whether there was anything to do.
+HWY_INLINE bool cap_and_bias(const AttentionPlan& plan, const Row& row, int64_t first,
+                             Interval keys, float* s) {
   const F32 d;
-  const Vec inverse = hn::Set(d, cap > 0 ? 1 / cap : 0.0f);
+  const float cap = plan.problem.softcap * kLog2E;
+  const float* const bias = plan.bias(row.head);
+  if (cap == 0 && bias == nullptr) return false;
+  if (keys.empty()) return true;
+  const float* const line = bias == nullptr ? nullptr : bias + first - row.position;
   for (int64_t j = keys.begin / kLanes * kLanes; j < keys.end; j += kLanes) {
     Vec x = hn::Load(d, s + j);
-    if (cap > 0) x = hn::Mul(hn::Set(d, cap), hn::Tanh(d, hn::Mul(x, inverse)));
-    if (bias != nullptr) x = hn::Add(x, hn::LoadU(d, bias + j));
+    if (cap > 0) x = hn::Mul(hn::Set(d, cap), hn::Tanh(d, hn::Mul(x, hn::Set(d, 1 / cap))));
+    if (line != nullptr) x = hn::Add(x, hn::LoadU(d, line + j));
     hn::Store(x, d, s + j);
   }
+  return true;
 }
 
 /// Lanes of the vector at key j that are inside `keys`.

@@ -19,6 +19,7 @@ std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
   std::vector<ForwardItem> items;
   for (int64_t rows_per_item = 2048; rows_per_item >= 128; rows_per_item /= 2) {
     items.clear();
+    int64_t sums = 0;
     for (int64_t b = 0; b < plan.B; ++b) {
       const int64_t rows = plan.sequences[b].q_rows;
       for (int64_t kv = 0; kv < plan.K; ++kv) {
@@ -27,7 +28,8 @@ std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
         const int64_t parts = (rows * group + rows_per_item - 1) / rows_per_item;
         const int64_t part = (rows + parts - 1) / parts;
         for (int64_t begin = 0; begin < rows; begin += part) {
-          items.push_back({b, kv, begin, std::min(rows, begin + part)});
+          items.push_back({b, kv, begin, std::min(rows, begin + part), sums});
+          sums += group;
         }
       }
     }
@@ -109,7 +111,7 @@ ObservedRows observe_rows(const AttentionPlan& plan, const AttentionObserver& ob
         ++counts.entropy_ratio.n;
       }
       ++counts.entropy.n;
-      counts.mass_last.n += !plan.problem.mask.causal || sees(sequence.k_real - 1);
+      counts.mass_last.n += !plan.causal() || sees(sequence.k_real - 1);
       counts.mass_given.n += !observer.given_key.empty() && sees(observer.given_key[t]);
       if (!observer.cross) offsets.add(p, keys);
     }
@@ -139,7 +141,7 @@ HeadStatistics statistics(const HeadSums& sums, HeadStatistics counts) {
   counts.entropy.sum = sums.entropy;
   counts.entropy_ratio.sum = sums.entropy_ratio;
   counts.confidence.sum = sums.confidence;
-  counts.distance.sum = counts.distance.n > 0 ? sums.distance : 0;
+  counts.distance.sum = sums.distance;
   counts.mass_previous.sum = sums.mass[HeadSums::kPrevious];
   counts.mass_self.sum = sums.mass[HeadSums::kSelf];
   counts.mass_next.sum = sums.mass[HeadSums::kNext];
@@ -163,10 +165,10 @@ void add_up(const AttentionPlan& plan, const std::vector<ForwardItem>& items,
   observer.heads.resize(plan.H);
   std::vector<HeadSums> totals(plan.H);
   for (HeadSums& total : totals) total.key_set.resize(observer.key_sets.extent(0));
-  for (size_t index = 0; index < items.size(); ++index) {
-    const std::vector<int32_t>& heads = plan.query_heads[items[index].kv_head];
+  for (const ForwardItem& item : items) {
+    const std::vector<int32_t>& heads = plan.query_heads[item.kv_head];
     for (size_t g = 0; g < heads.size(); ++g) {
-      totals[heads[g]] += observation.sums[observation.first[index] + g];
+      totals[heads[g]] += observation.sums[item.sums + g];
     }
   }
   for (int64_t h = 0; h < plan.H; ++h) {
@@ -209,10 +211,12 @@ HeadStatistics& HeadStatistics::operator+=(const HeadStatistics& other) {
 std::vector<int32_t> t5_buckets(int64_t buckets, int64_t max_distance, bool bidirectional) {
   const int64_t half = bidirectional ? buckets / 2 : buckets;
   const int64_t exact = half / 2;
-  if (exact < 1 || max_distance <= exact) {
-    throw Error({.what = "t5_buckets: too few buckets, or too small a distance for them",
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (exact < 1 || max_distance <= exact || max_distance > kMost || buckets > kMost) {
+    throw Error({.what = "t5_buckets: these buckets cannot be laid out",
                  .got = fmt::format("{} buckets, distance {}", buckets, max_distance),
-                 .expected = "at least one exact bucket, and a larger distance"});
+                 .expected = fmt::format(
+                     "at least one exact bucket, a larger distance, and at most {}", kMost)});
   }
   // In float, as T5 has it: at powers of two the rounding decides.
   const float spread = std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
@@ -237,26 +241,21 @@ void attention_forward(const Attention& attention, View<float, 3> out, View<floa
   check_view("out", out, {plan.T, plan.H, plan.Dv}, false);
   check_view("lse", lse, {plan.T, plan.H}, true);
   const std::vector<ForwardItem> items = cut_forward(plan);
-  if (observer == nullptr) {
-    const ForwardOutputs outputs{out, lse, nullptr};
+  const auto run = [&](Observation* observation) {
+    const ForwardOutputs outputs{out, lse, observation};
     parallel_for(static_cast<int64_t>(items.size()),
-                 [&](int64_t i) { attention_forward_item(plan, items[i], i, outputs); });
-    return;
-  }
+                 [&](int64_t i) { attention_forward_item(plan, items[i], outputs); });
+  };
+  if (observer == nullptr) return run(nullptr);
   check_observer(plan, *observer);
-  plan.need_distances();
+  if (!observer->cross) plan.need_distances();
   const ObservedRows rows = observe_rows(plan, *observer);
-  Observation observation{*observer, rows, {}, {}};
-  int64_t heads = 0;
+  Observation observation{*observer, rows, {}};
   for (const ForwardItem& item : items) {
-    observation.first.push_back(heads);
-    heads += static_cast<int64_t>(plan.query_heads[item.kv_head].size());
+    observation.sums.resize(item.sums + plan.query_heads[item.kv_head].size());
   }
-  observation.sums.resize(heads);
   for (HeadSums& sums : observation.sums) sums.key_set.resize(observer->key_sets.extent(0));
-  const ForwardOutputs outputs{out, lse, &observation};
-  parallel_for(static_cast<int64_t>(items.size()),
-               [&](int64_t i) { attention_forward_item(plan, items[i], i, outputs); });
+  run(&observation);
   add_up(plan, items, observation, *observer);
 }
 

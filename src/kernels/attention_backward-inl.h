@@ -111,7 +111,7 @@ class Backward {
     if (plan_.problem.softcap > 0) slope_ = scratch.take<float>(kRowBlock * kScoreStride);
     if (dtable != nullptr) {
       const int64_t heads = static_cast<int64_t>(plan_.query_heads[item.kv_head].size());
-      lines_ = zeros(heads * distances());
+      lines_ = scratch.zeros<float>(heads * distances());
     }
   }
 
@@ -123,12 +123,6 @@ class Backward {
   }
 
  private:
-  float* zeros(int64_t count) {
-    float* const data = scratch_.take<float>(count);
-    std::fill_n(data, count, 0.0f);
-    return data;
-  }
-
   int64_t distances() const { return plan_.max_distance() - plan_.min_distance() + 1; }
 
   void gather_rows() {
@@ -239,10 +233,8 @@ class Backward {
       float* const p = p_ + r * kScoreStride;
       float* const ds = ds_ + r * kScoreStride;
       float* const slope = cap > 0 ? slope_ + r * kScoreStride : nullptr;
-      const float* bias = plan_.bias(row.head);
-      if (bias != nullptr) bias += first - row.position;
       if (slope != nullptr) slopes(p, seen, cap, slope);
-      if (slope != nullptr || bias != nullptr) cap_and_bias(p, seen, cap, bias);
+      cap_and_bias(plan_, row, first, seen, p);
       if (drop) {
         dropout_.draw(row.t, row.head, first, kKeyBlock, factors);
         differentiate_row<true>(row, seen, factors, p, ds);
@@ -253,8 +245,10 @@ class Backward {
       clear_between(ds, any, seen);
       if (lines_ != nullptr) add_to_line(row, ds, seen, first);
       if (slope == nullptr) continue;
-      for_each_vector(seen, [&](int64_t j, auto) HEADWISE_LAMBDA {
-        hn::Store(hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j)), d, ds + j);
+      for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+        Vec x = hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j));
+        if constexpr (masked()) x = hn::IfThenElseZero(inside(seen, j), x);
+        hn::Store(x, d, ds + j);
       });
     }
   }

@@ -185,14 +185,18 @@ void attention_backward(const Attention& attention, View<const float, 3> out,
   const AttentionPlan plan(attention);
   BackwardData data{plan, out, dout, lse, gradients, Buffer(checked_mul(plan.T, plan.H))};
   check(data);
-  constexpr int64_t kPanel = 128;
+  struct Panel {
+    int64_t b, begin, end;
+  };
+  constexpr int64_t kRows = 128;
+  std::vector<Panel> panels;
   for (int64_t b = 0; b < plan.B; ++b) {
-    const SequenceRows& sequence = plan.sequences[b];
-    parallel_panels(sequence.q_rows, kPanel, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(backward_rows)
-      (data, b, sequence.q_begin + begin, sequence.q_begin + end);
-    });
+    const int64_t begin = plan.sequences[b].q_begin, end = begin + plan.sequences[b].q_rows;
+    for (int64_t t = begin; t < end; t += kRows) panels.push_back({b, t, std::min(t + kRows, end)});
   }
+  parallel_for(static_cast<int64_t>(panels.size()), [&](int64_t i) {
+    HWY_DYNAMIC_DISPATCH(backward_rows)(data, panels[i].b, panels[i].begin, panels[i].end);
+  });
   clear_padding(data);
   differentiate(data);
   if (gradients.dgates.data() != nullptr) gate_gradients(data);

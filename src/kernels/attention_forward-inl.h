@@ -43,8 +43,8 @@ class Forward {
     gather_rows(item);
     const int64_t padded = round_up(row_count_, kLanes) + kTileRows;  // vectors reach past a tile
     q_ = scratch.take<float>(row_count_ * q_stride_);
-    out_ = zeros(row_count_ * out_stride_);
-    sum_ = zeros(padded * kLanes);
+    out_ = scratch.zeros<float>(row_count_ * out_stride_);
+    sum_ = scratch.zeros<float>(padded * kLanes);
     maximum_ = scratch.take<float>(padded);
     std::fill_n(maximum_, padded, -kInfinity);
     s_ = scratch.take<float>(kRowBlock * kScoreStride);
@@ -76,12 +76,6 @@ class Forward {
   }
 
  private:
-  float* zeros(int64_t count) {
-    float* const data = scratch_.take<float>(count);
-    std::fill_n(data, count, 0.0f);
-    return data;
-  }
-
   /// The rows to compute, one head after the other; the others' results are written at once.
   void gather_rows(const ForwardItem& item) {
     const std::vector<int32_t>& heads = plan_.query_heads[kv_head_];
@@ -213,14 +207,9 @@ class Forward {
                                  const float* row_max, float* s, RowObserver* observer) {
     const F32 d;
     const Interval keys = within(row.keys, block.first, block.keys);
-    const float cap = plan_.problem.softcap * kLog2E;
-    const float* const bias = plan_.bias(row.head);
-    const bool adjust = cap > 0 || bias != nullptr;
-    if (adjust) {
-      cap_and_bias(s, keys, cap, bias == nullptr ? nullptr : bias + block.first - row.position);
-    }
+    const bool adjusted = cap_and_bias(plan_, row, block.first, keys, s);
     Vec largest = hn::Set(d, -kInfinity);
-    if (row_max != nullptr && !adjust) {
+    if (row_max != nullptr && !adjusted) {
       largest = hn::Load(d, row_max);
     } else {
       for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
@@ -317,6 +306,7 @@ class Forward {
     const Source v = source_of(plan_.problem.v, block.first);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
+      if (keys.empty()) continue;  // its tile may have had no softmax, and then no alpha
       const float* const e = s_ + r * kScoreStride;
       float* const out = out_ + (r0 + r) * out_stride_;
       int64_t c = 0;
@@ -407,12 +397,12 @@ class Forward {
   float* s_;        // [kRowBlock][kScoreStride] scores, then weights
 };
 
-void forward_item(const AttentionPlan& plan, const ForwardItem& item, int64_t index,
+void forward_item(const AttentionPlan& plan, const ForwardItem& item,
                   const ForwardOutputs& outputs) {
   Scratch scratch;
   Forward forward(plan, item, outputs, scratch);
   Observation* const seen = outputs.observation;
-  forward.run(seen == nullptr ? nullptr : seen->sums.data() + seen->first[index]);
+  forward.run(seen == nullptr ? nullptr : seen->sums.data() + item.sums);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -14,9 +14,9 @@ namespace headwise {
 
 HWY_EXPORT(forward_item);
 
-void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item, int64_t index,
+void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item,
                             const ForwardOutputs& outputs) {
-  HWY_DYNAMIC_DISPATCH(forward_item)(plan, item, index, outputs);
+  HWY_DYNAMIC_DISPATCH(forward_item)(plan, item, outputs);
 }
 
 }  // namespace headwise

@@ -12,6 +12,7 @@ namespace headwise {
 /// Rows [begin, end) of sequence b, on all query heads of one key/value head.
 struct ForwardItem {
   int64_t b, kv_head, begin, end;
+  int64_t sums;  // where its heads' begin in Observation::sums
 };
 
 /// What every head's observation shares: given by the masks and positions alone.
@@ -35,8 +36,7 @@ struct HeadSums {
 struct Observation {
   const AttentionObserver& observer;
   const ObservedRows& rows;
-  std::vector<HeadSums> sums;  // [items, heads of the item], at first[item]
-  std::vector<int64_t> first;
+  std::vector<HeadSums> sums;  // of every item, one per query head of its key/value head
 };
 
 struct ForwardOutputs {
@@ -45,7 +45,7 @@ struct ForwardOutputs {
   Observation* observation;  // may be null
 };
 
-void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item, int64_t index,
+void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item,
                             const ForwardOutputs& outputs);
 
 }  // namespace headwise

@@ -59,13 +59,14 @@ class RowObserver {
         rows_(rows),
         sets_(observer_.key_sets.extent(0)) {
     const int64_t padded = round_up(count, kLanes);
-    entropy_ = zeros(scratch, padded * kLanes);
-    distance_ = zeros(scratch, padded * kLanes);
-    mass_ = zeros(scratch, padded * HeadSums::kMasses);
-    set_mass_ = zeros(scratch, padded * sets_);
+    entropy_ = scratch.zeros<float>(padded * kLanes);
+    distance_ = scratch.zeros<float>(padded * kLanes);
+    mass_ = scratch.zeros<float>(padded * HeadSums::kMasses);
+    set_mass_ = scratch.zeros<float>(padded * sets_);
     members_ = scratch.take<Interval>(sets_);
     largest_ = scratch.take<int32_t>(padded);
     std::fill_n(largest_, padded, -1);
+    if (observer_.cross) no_distance_ = scratch.zeros<float>(kKeyBlock);
     if (observer_.largest_kept.data() != nullptr) {
       kept_score_ = scratch.take<float>(padded);
       kept_ = scratch.take<int32_t>(padded);
@@ -121,7 +122,7 @@ class RowObserver {
   }
 
   const float* distance_line(int64_t r, int64_t first) const {
-    return plan_.distance() + first - rows_[r].position;
+    return observer_.cross ? no_distance_ : plan_.distance() + first - rows_[r].position;
   }
 
   /// The maximum of row r moved up by -delta ≥ 0: all of it shrinks by alpha = 2^delta. `sum` is
@@ -175,12 +176,6 @@ class RowObserver {
 
  private:
   using MassTag = hn::CappedTag<float, HeadSums::kMasses>;
-
-  static float* zeros(Scratch& scratch, int64_t count) {
-    float* const data = scratch.take<float>(count);
-    std::fill_n(data, count, 0.0f);
-    return data;
-  }
 
   static HWY_INLINE void add(float* to, Vec x) {
     const F32 d;
@@ -248,10 +243,11 @@ class RowObserver {
   const std::vector<std::vector<int32_t>>& sets_of_keys_;
   const Row* rows_;
   int64_t sets_;
-  float *entropy_, *distance_;  // [rows][lanes]
-  float* mass_;                 // [rows][kMasses]
-  float* set_mass_;             // [rows][sets]
-  Interval* members_;           // [sets]: those of sets_of_keys_ in the block
+  const float* no_distance_ = nullptr;  // zeros, for cross attention
+  float *entropy_, *distance_;          // [rows][lanes]
+  float* mass_;                         // [rows][kMasses]
+  float* set_mass_;                     // [rows][sets]
+  Interval* members_;                   // [sets]: those of sets_of_keys_ in the block
   int32_t* largest_;
   float* kept_score_ = nullptr;
   int32_t* kept_ = nullptr;

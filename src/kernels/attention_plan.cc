@@ -16,7 +16,10 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kFar = int64_t{1} << 30;           // farther than any key
+constexpr int64_t kFar = int64_t{1} << 30;  // farther than any key
+// Tables mask keys with the least float; in base 2 it would be -infinity, and infinities have no
+// difference.
+constexpr double kLeastBias = -1e30;
 constexpr int64_t kMaxDistances = int64_t{1} << 26;  // that are laid out in a line
 
 [[noreturn]] void refuse(std::string what, std::string got, std::string expected,
@@ -64,6 +67,11 @@ void check_lengths(const char* name, std::span<const int64_t> lengths,
              fmt::format("{}", lengths[b]), fmt::format("0 to {}", rows));
     }
   }
+}
+
+void require_finite(const char* name, float value) {
+  if (std::isfinite(value)) return;
+  refuse(fmt::format("{} is not finite", name), fmt::format("{}", value), "a number");
 }
 
 void check_probability(const char* name, float p, bool may_be_one) {
@@ -151,9 +159,7 @@ void AttentionPlan::check_arithmetic() const {
   if (!(problem.softcap >= 0) || !std::isfinite(problem.softcap)) {
     refuse("softcap is out of range", fmt::format("{}", problem.softcap), "0 (off) or more");
   }
-  if (problem.scale && !std::isfinite(*problem.scale)) {
-    refuse("scale is not finite", fmt::format("{}", *problem.scale), "a number");
-  }
+  if (problem.scale) require_finite("the scale", *problem.scale);
   const AttentionMask& mask = problem.mask;
   if (std::min(mask.left, mask.right) < kUnlimited) {
     refuse("a window is negative", fmt::format("left {}, right {}", mask.left, mask.right),
@@ -164,6 +170,7 @@ void AttentionPlan::check_arithmetic() const {
     refuse("ALiBi slopes are not one per head", fmt::format("{}", slopes.size()),
            fmt::format("{}", H));
   }
+  for (const float slope : slopes) require_finite("an ALiBi slope", slope);
   const RelativeBias& relative = problem.relative_bias;
   if (relative.table.data() == nullptr) return;
   if (relative.table.extent(0) != H) {
@@ -173,6 +180,11 @@ void AttentionPlan::check_arithmetic() const {
   if (relative.buckets.size() % 2 == 0) {
     refuse("the number of buckets' distances is even", fmt::format("{}", relative.buckets.size()),
            "2 * reach + 1");
+  }
+  for (int64_t h = 0; h < H; ++h) {
+    for (int64_t r = 0; r < relative.table.extent(1); ++r) {
+      require_finite("a relative bias", relative.table(h, r));
+    }
   }
   for (const int32_t bucket : relative.buckets) {
     if (bucket < 0 || bucket >= relative.table.extent(1)) {
@@ -289,7 +301,7 @@ void AttentionPlan::lay_out_bias() {
       double value = 0;
       if (table) value += problem.relative_bias.table(h, bucket(d));
       if (alibi) value -= double{problem.alibi_slopes[h]} * static_cast<double>(std::abs(d));
-      line[d] = static_cast<float>(value * std::numbers::log2e);
+      line[d] = static_cast<float>(std::max(value * std::numbers::log2e, kLeastBias));
     }
   }
 }

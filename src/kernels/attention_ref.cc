@@ -193,7 +193,8 @@ void observe_weights(const Attention& a, const Sequence& s, int64_t i, const Sof
   count(head.confidence, confidence);
   count(head.mass_first, row.p[0]);
   const int64_t last = s.real_keys - 1;
-  if (!a.mask.causal || sees(a, s, i, last)) count(head.mass_last, row.p[last]);
+  const bool causal = a.mask.causal || a.mask.right == 0;
+  if (!causal || sees(a, s, i, last)) count(head.mass_last, row.p[last]);
   for (int64_t g = 0; g < observer.key_sets.extent(0); ++g) {
     double mass = 0;
     for (int64_t j = 0; j < s.keys; ++j) {

@@ -122,6 +122,51 @@ TEST_P(AttentionTargets, EveryLengthNearTheEdgesOfBlocks) {
   }
 }
 
+/// With few rows keys are read in place; some rows of such a block may not see it at all.
+TEST_P(AttentionTargets, FewRowsNearTheEdgesOfBlocks) {
+  for (const int64_t keys : {12, 255, 256, 257, 260, 264, 513}) {
+    for (int64_t rows = 1; rows <= 9; ++rows) {
+      for (const AttentionMask mask : {AttentionMask{.causal = true}, AttentionMask{.left = 3}}) {
+        const Problem problem({.sequences = {{rows, keys}},
+                               .mask = mask,
+                               .seed = static_cast<uint64_t>(keys * 10 + rows)});
+        SCOPED_TRACE(problem.spec.text());
+        const Attention attention = problem.attention();
+        expect_answers(solve(attention, problem.dout.view()),
+                       solve_ref(attention, problem.dout.view()),
+                       attention_bounds(attention, problem.dout.view()));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTargets, FiveHundredHeadsOfWidthOne) {
+  const Problem problem({.sequences = {{11, 11}},
+                         .heads = 512,
+                         .kv_heads = 512,
+                         .width = 1,
+                         .value_width = 1,
+                         .mask = {.causal = true}});
+  const Attention attention = problem.attention();
+  expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                 attention_bounds(attention, problem.dout.view()));
+}
+
+/// Tables mask keys with the least float: a whole block of such keys must not spoil the row.
+TEST_P(AttentionTargets, ABiasMayMaskAWholeBlockOfKeys) {
+  Problem problem({.sequences = {{600, 600}}, .heads = 1, .kv_heads = 1});
+  const std::vector<int32_t> buckets = {0, 1, 1};  // distances below 0 are masked
+  const std::vector<float> table = {std::numeric_limits<float>::lowest(), 0};
+  Attention attention = problem.attention();
+  attention.relative_bias = {View<const float, 2>(table.data(), {1, 2}), buckets};
+  const Answers<float> answers = solve(attention, problem.dout.view());
+  const Answers<double> expected = solve_ref(attention, problem.dout.view());
+  for (int64_t t = 0; t < 600; ++t) {
+    EXPECT_NEAR(answers.lse.view()(t, 0), expected.lse.view()(t, 0), 1e-4) << t;
+    EXPECT_NEAR(answers.out.view()(t, 0, 0), expected.out.view()(t, 0, 0), 1e-4) << t;
+  }
+}
+
 /// Scores of hundreds overflow exp in float unless the largest is taken off first.
 TEST_P(AttentionTargets, LargeScores) {
   const Problem problem({.sequences = {{20, 300}}, .width = 16, .scale = 40.0f});

@@ -44,13 +44,9 @@ class RowScores {
                q_ + r * stride_, stride_);
     }
     score_tiles<false>(rows, q_, stride_, keys_, plan_.D, first, count, s);
-    const float cap = plan_.problem.softcap * kLog2E;
     for (int64_t r = 0; r < rows.count; ++r) {
-      const Row& row = rows.rows[r];
-      const float* bias = plan_.bias(row.head);
-      if (bias != nullptr) bias += first - row.position;
-      if (cap == 0 && bias == nullptr) continue;
-      cap_and_bias(s + r * kScoreStride, within(row.keys, first, count), cap, bias);
+      const Interval keys = within(rows.rows[r].keys, first, count);
+      cap_and_bias(plan_, rows.rows[r], first, keys, s + r * kScoreStride);
     }
   }
 

@@ -119,10 +119,11 @@ int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<
     }
   }
   // A few items at a time, added up in their order.
-  constexpr int64_t kBatch = 64;
-  std::vector<double> parts(kBatch * plan.H * plan.H);
-  for (int64_t begin = 0; begin < static_cast<int64_t>(items.size()); begin += kBatch) {
-    const int64_t batch = std::min<int64_t>(kBatch, static_cast<int64_t>(items.size()) - begin);
+  const int64_t at_once =
+      std::clamp<int64_t>((1 << 20) / std::max<int64_t>(1, plan.H * plan.H), 2, 64);
+  std::vector<double> parts(at_once * plan.H * plan.H);
+  for (int64_t begin = 0; begin < static_cast<int64_t>(items.size()); begin += at_once) {
+    const int64_t batch = std::min<int64_t>(at_once, static_cast<int64_t>(items.size()) - begin);
     std::fill(parts.begin(), parts.end(), 0.0);
     parallel_for(batch, [&](int64_t i) {
       HWY_DYNAMIC_DISPATCH(js_item)

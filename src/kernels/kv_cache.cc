@@ -96,6 +96,11 @@ void attention_decode(Attention step, const KvCache& cache, View<float, 3> out, 
            fmt::format("{} offsets", step.q_offsets.size()),
            fmt::format("{}", cache.offsets().size()));
   }
+  if (step.q_offsets.back() != step.q.extent(0) ||
+      !std::is_sorted(step.q_offsets.begin(), step.q_offsets.end())) {
+    refuse("the step's offsets do not cover its rows", fmt::format("{}", step.q_offsets.back()),
+           fmt::format("ascending to {}", step.q.extent(0)));
+  }
   std::vector<int64_t> positions;
   for (size_t b = 0; b + 1 < step.q_offsets.size(); ++b) {
     const int64_t rows = step.q_offsets[b + 1] - step.q_offsets[b];

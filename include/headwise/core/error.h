@@ -8,11 +8,11 @@
 namespace headwise {
 
 struct ErrorDetail {
-  std::string what;      // one sentence, starting with the name of the op or the file's role
-  std::string where;     // file, tensor, field or argument; may be empty
-  std::string got;       // may be empty
-  std::string expected;  // may be empty
-  std::string hint;      // what the user can do about it; may be empty
+  std::string what{};      // one sentence, starting with the name of the op or the file's role
+  std::string where{};     // file, tensor, field or argument; may be empty
+  std::string got{};       // may be empty
+  std::string expected{};  // may be empty
+  std::string hint{};      // what the user can do about it; may be empty
 };
 
 class Error : public std::runtime_error {

@@ -34,9 +34,9 @@ struct AttentionMask {
 
 /// A learned bias table(h, bucket), the bucket chosen by the distance j - p, as in T5 and MPNet.
 struct RelativeBias {
-  View<const float, 2> table;        // [H, R]; empty: no such bias
-  std::span<const int32_t> buckets;  // [2 * reach + 1]: the bucket of distance d is buckets[d +
-                                     // reach]; distances beyond the reach count as the reach
+  View<const float, 2> table{};  // [H, R]; empty: no such bias
+  /// [2 * reach + 1]: the bucket of distance d is buckets[d + reach]; farther counts as the reach.
+  std::span<const int32_t> buckets{};
 };
 
 /// The buckets of T5 (`bidirectional` in encoders) and MPNet, for RelativeBias::buckets.
@@ -47,34 +47,36 @@ enum class GateScope { kHead, kSequence, kRow };
 /// One attention problem: what is read, and which arithmetic is done. Views may have any strides,
 /// so that the output of a fused QKV product is used in place.
 struct Attention {
-  View<const float, 3> q;  // [T, H, D]
-  View<const float, 3> k;  // [S, K, D]
-  View<const float, 3> v;  // [S, K, Dv]
+  View<const float, 3> q{};  // [T, H, D]
+  View<const float, 3> k{};  // [S, K, D]
+  View<const float, 3> v{};  // [S, K, Dv]
 
-  std::span<const int64_t>
-      q_offsets;  // [B+1]: sequence b has query rows q_offsets[b] … q_offsets[b+1]-1
-  std::span<const int64_t> k_offsets;  // [B+1], likewise for keys; empty: the same as q_offsets
-  std::span<const int64_t>
-      q_lengths;  // [B] or empty: rows past the length are padding; their output is 0
-  std::span<const int64_t>
-      k_lengths;  // [B] or empty: keys past the length are padding; nobody sees them
-  std::span<const int32_t> kv_head;  // [H], the key/value head of each query head; empty: h * K / H
-  std::span<const int64_t> positions;  // [T], each row's position on the key axis of its sequence;
-                                       // empty: i + M - N, the last row beside the last key
+  // Sequence b has query rows q_offsets[b] … q_offsets[b+1]-1, and keys likewise: [B+1] each.
+  std::span<const int64_t> q_offsets{};
+  std::span<const int64_t> k_offsets{};  // empty: the same as q_offsets
+  // [B] or empty. Rows past the length are padding and get output 0; keys past it nobody sees.
+  std::span<const int64_t> q_lengths{};
+  std::span<const int64_t> k_lengths{};
+  // [H], the key/value head of each query head; empty: h * K / H.
+  std::span<const int32_t> kv_head{};
+  // [T], each row's position on the key axis of its sequence; empty: i + M - N, padding counted,
+  // which puts the last row beside the last key.
+  std::span<const int64_t> positions{};
 
-  AttentionMask mask;
-  std::optional<float> scale;           // 1 / sqrt(D) unless given
-  float softcap = 0;                    // 0: off
-  std::span<const float> alibi_slopes;  // [H] or empty: adds -slope[h] * |j - p|
-  RelativeBias relative_bias;
+  AttentionMask mask{};
+  std::optional<float> scale{};           // 1 / sqrt(D) unless given
+  float softcap = 0;                      // 0: off
+  std::span<const float> alibi_slopes{};  // [H] or empty: adds -slope[h] * |j - p|
+  RelativeBias relative_bias{};
 
   float dropout = 0;       // of weights, in [0, 1)
   float head_dropout = 0;  // of whole heads, drawn per sequence, in [0, 1]
   uint64_t seed = 0;       // of both; backward recomputes what forward drew
 
-  View<const float, 2> gates;  // [1, H], [B, H] or [T, H] by scope; empty: all 1. A gate of
-  GateScope gate_scope =
-      GateScope::kHead;  // exactly 0 skips the work unless an observer must see it.
+  // [1, H], [B, H] or [T, H] by scope; empty: all 1. A gate of exactly 0 skips the work unless an
+  // observer must see it.
+  View<const float, 2> gates{};
+  GateScope gate_scope = GateScope::kHead;
 };
 
 /// out [T, H, Dv] is overwritten; so is lse [T, H] unless empty (-infinity where the work was
@@ -85,11 +87,11 @@ void attention_forward(const Attention& attention, View<float, 3> out, View<floa
 /// Where gradients go; all are overwritten, empty ones are left out. dq, dk, dv may be strided as
 /// q, k, v.
 struct AttentionGradients {
-  View<float, 3> dq;           // [T, H, D]
-  View<float, 3> dk;           // [S, K, D]
-  View<float, 3> dv;           // [S, K, Dv]
-  View<float, 2> dgates;       // shaped as the gates
-  View<float, 2> dtable;       // [H, R], of the relative bias
+  View<float, 3> dq{};         // [T, H, D]
+  View<float, 3> dk{};         // [S, K, D]
+  View<float, 3> dv{};         // [S, K, Dv]
+  View<float, 2> dgates{};     // shaped as the gates
+  View<float, 2> dtable{};     // [H, R], of the relative bias
   bool at_zero_gates = false;  // compute dgates also where the gate is 0; otherwise it is 0 there
 };
 
@@ -102,7 +104,7 @@ void attention_backward(const Attention& attention, View<const float, 3> out,
 struct AttentionMaps {
   std::vector<float>
       weights;  // for each row, for each head, the weights on all M keys of its sequence
-  std::vector<int64_t> offsets;  // [rows * H + 1] into weights
+  std::vector<int64_t> offsets{};  // [rows * H + 1] into weights
   int64_t heads = 0;
 
   std::span<const float> row(int64_t index, int64_t head) const {

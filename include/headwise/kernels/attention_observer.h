@@ -34,15 +34,16 @@ struct HeadStatistics {
   Tally confidence;     // max p; all rows
   Tally mass_first;     // p[0]; all rows
   Tally mass_last;      // p of the last real key; all rows, under a causal mask those that see it
-  std::vector<Tally> mass_key_set;  // one per key set, the summed weight on its keys; all rows
-  Tally mass_given;                 // p[given key]; rows that have one and see it
+  Tally mass_given;     // p[given key]; rows that have one and see it
+  std::vector<Tally> mass_key_set;  // per set, the summed weight on its keys; all rows
+
   // Self attention only:
   Tally distance;                             // sum p |i - j|; all rows
   Tally mass_previous, mass_self, mass_next;  // p[i-1], p[i], p[i+1]; rows that see that key
   Tally mass_window;                          // weight on |i - j| <= 2; all rows
-  std::array<Tally, 2 * kMaxOffset + 1>
-      offset_share;  // [d + 8]: 1 if the largest weight is at i + d (ties: the
-                     // smallest key); rows that see i + d
+  // [d + 8]: 1 if the largest weight is at i + d (ties: the smallest key); rows that see i + d
+  std::array<Tally, 2 * kMaxOffset + 1> offset_share;
+
   // Cross attention only:
   Tally mass_diagonal;  // weight on keys with |j/M - i/N| <= 0.1; all rows
 
@@ -50,21 +51,18 @@ struct HeadStatistics {
 };
 
 /// Handed to attention_forward, which adds to `heads` and fills the per-row views that are not
-/// empty. Heads whose gate is 0 are observed too. Rows are those of the attention problem, T and S
-/// as there.
+/// empty. Heads whose gate is 0 are observed too. T and S are those of the attention problem.
 struct AttentionObserver {
-  bool cross =
-      false;  // keys are another sequence than queries: no offsets and distances, but a diagonal
+  bool cross = false;  // queries and keys are of different sequences: no offsets, but a diagonal
 
-  View<const uint8_t, 2>
-      key_sets;  // [G, S]: nonzero where key s is in set g (special, punctuation, …)
-  std::span<const int64_t> given_key;  // [T] or empty: one key of its sequence per row, -1 for none
-  std::span<const uint8_t> left_out;   // [S] or empty: keys that largest_kept must not name
+  View<const uint8_t, 2> key_sets{};     // [G, S]: nonzero where key s is in set g
+  std::span<const int64_t> given_key{};  // [T] or empty: a key of each row's sequence, or -1
+  std::span<const uint8_t> left_out{};   // [S] or empty: keys that largest_kept must not name
 
-  std::vector<HeadStatistics> heads;  // [H]; empty is taken as all zero
-  View<int32_t, 2> largest;  // [T, H]: the key with the largest weight (ties: the smallest), or -1
-  View<int32_t, 2> largest_kept;  // [T, H]: the same among the keys not left out, or -1
-  View<float, 2> given_weight;    // [T, H]: p[given key]; 0 where there is none or it is not seen
+  std::vector<HeadStatistics> heads{};  // [H]; empty is taken as all zero
+  View<int32_t, 2> largest{};       // [T, H]: key of the largest weight (ties: the smallest), or -1
+  View<int32_t, 2> largest_kept{};  // [T, H]: the same among the keys not left out
+  View<float, 2> given_weight{};    // [T, H]: p[given key]; 0 if there is none or it is not seen
 };
 
 }  // namespace headwise

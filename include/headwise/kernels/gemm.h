@@ -28,10 +28,10 @@ enum class Activation {
 
 /// What happens to a product on its way out: out = activation([out +] product + bias) + residual.
 struct Epilogue {
-  bool accumulate = false;    // start from what `out` holds: the way to add into a residual stream
-  View<const float, 1> bias;  // [N], or none
+  bool accumulate = false;  // start from what `out` holds: the way to add into a residual stream
+  View<const float, 1> bias{};  // [N], or none
   Activation activation = Activation::none;
-  View<const float, 2> residual;  // [M, N], or none
+  View<const float, 2> residual{};  // [M, N], or none
 };
 
 /// Weights in the order the kernel reads them. A copy: later changes of the original do not show.

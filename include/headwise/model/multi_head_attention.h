@@ -24,23 +24,23 @@
 namespace headwise {
 
 struct MultiHeadAttentionConfig {
-  int64_t width = 0;                    // C
-  int64_t heads = 0;                    // H; a layer without heads gives its output bias
-  std::optional<int64_t> kv_heads;      // K; H unless given
-  std::optional<int64_t> head_dim;      // D; C / H unless given, which must then be whole
-  std::optional<int64_t> value_dim;     // Dv; D unless given
-  std::optional<int64_t> source_width;  // Cs; given: cross attention
+  int64_t width = 0;                      // C
+  int64_t heads = 0;                      // H; a layer without heads gives its output bias
+  std::optional<int64_t> kv_heads{};      // K; H unless given
+  std::optional<int64_t> head_dim{};      // D; C / H unless given, which must then be whole
+  std::optional<int64_t> value_dim{};     // Dv; D unless given
+  std::optional<int64_t> source_width{};  // Cs; given: cross attention
   bool projection_bias = true;
   bool output_bias = true;
-  std::vector<int32_t> kv_head;  // [H], each query head's key/value head; empty: h * K / H. Pruning
-                                 // leaves uneven groups, which need it.
+  std::vector<int32_t> kv_head{};  // [H], each query head's key/value head; empty: h * K / H.
+                                   // Pruning leaves uneven groups, which need it.
 };
 
 /// A config with its defaults filled in.
 struct MultiHeadAttentionShape {
   int64_t C = 0, Cs = 0, H = 0, K = 0, D = 0, Dv = 0;
   bool cross = false, projection_bias = true, output_bias = true;
-  std::vector<int32_t> kv_head;
+  std::vector<int32_t> kv_head{};
 
   bool operator==(const MultiHeadAttentionShape&) const = default;
 };
@@ -62,21 +62,21 @@ AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t r
 
 /// As nn.Linear stores them. Views may have any strides. Biases that the config has not are empty.
 struct SeparateProjections {
-  View<const float, 2> query;  // [H D, C]
-  View<const float, 2> key;    // [K D, Cs]
-  View<const float, 2> value;  // [K Dv, Cs]
-  View<const float, 1> query_bias, key_bias, value_bias;
+  View<const float, 2> query{};  // [H D, C]
+  View<const float, 2> key{};    // [K D, Cs]
+  View<const float, 2> value{};  // [K Dv, Cs]
+  View<const float, 1> query_bias{}, key_bias{}, value_bias{};
 };
 
 /// As nn.MultiheadAttention stores them; GPT-2's c_attn is the transposed one. Needs Cs = C.
 struct FusedProjections {
-  View<const float, 2> in_proj;       // [H D + K D + K Dv, C]
-  View<const float, 1> in_proj_bias;  // [H D + K D + K Dv]
+  View<const float, 2> in_proj{};       // [H D + K D + K Dv, C]
+  View<const float, 1> in_proj_bias{};  // [H D + K D + K Dv]
 };
 
 struct OutputProjection {
-  View<const float, 2> output;  // [C, H Dv]
-  View<const float, 1> output_bias;
+  View<const float, 2> output{};  // [C, H Dv]
+  View<const float, 1> output_bias{};
 };
 
 /// The parameters of a layer, or their gradients, in one piece of memory; at first all 0.
