@@ -135,9 +135,9 @@ class MultiHeadAttention {
   };
 
   struct InputGradients {
-    View<float, 2> dx;       // [T, C], or none
-    View<float, 2> dsource;  // [S, Cs], or none; only in cross attention
-    bool add_to_dx = false;  // instead of overwriting
+    View<float, 2> dx{};       // [T, C], or none
+    View<float, 2> dsource{};  // [S, Cs], or none; only in cross attention
+    bool add_to_dx = false;    // instead of overwriting
     bool add_to_dsource = false;
   };
 
