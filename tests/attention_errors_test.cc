@@ -103,6 +103,7 @@ TEST(AttentionErrors, Shapes) {
     view = {s.floats.data(), shape};
   };
   expect_spoilt("keys of another width", [&](Sound& s) { resized(s, s.attention.k, {7, 2, 9}); });
+  expect_spoilt("no numbers", [&](Sound& s) { s.attention.q = {nullptr, {7, 4, 8}}; });
   expect_spoilt("values of other heads", [&](Sound& s) { resized(s, s.attention.v, {7, 1, 8}); });
   expect_spoilt("values of other rows", [&](Sound& s) { resized(s, s.attention.v, {6, 2, 8}); });
   for (const int64_t width : {0, 257}) {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "headwise/core/parallel.h"
 #include "kernels/attention_bounds.h"
@@ -228,6 +230,12 @@ std::vector<uint64_t> everything(const Problem& problem) {
   std::vector<uint64_t> bits;
   for (const auto* array : {&a.out, &a.dq, &a.dk, &a.dv}) append_bits(bits, array->values());
   for (const auto* array : {&a.lse, &a.dgates, &a.dtable}) append_bits(bits, array->values());
+  Array<double, 2> js({problem.spec.heads, problem.spec.heads});
+  attention_js(attention, a.lse.view(), js.view());
+  append_bits(bits, js.values());
+  std::vector<int64_t> rows(problem.rows());
+  std::iota(rows.begin(), rows.end(), 0);
+  append_bits(bits, attention_maps(attention, rows).weights);
   append_bits(bits, watch.largest);
   append_bits(bits, watch.largest_kept);
   append_bits(bits, watch.given_weight);
@@ -262,6 +270,8 @@ TEST(AttentionProperties, TheSameBitsForAnyNumberOfThreads) {
        .heads = 4,
        .kv_heads = 1,
        .softcap = 5,
+       .head_dropout = 0.3f,
+       .positions = true,
        .gates = GateScope::kRow},
       {.sequences = {{1, 900}, {1, 30}}, .heads = 2, .kv_heads = 1, .width = 32}};
   const int before = threads();

@@ -17,9 +17,10 @@ template <class T, int R>
 void check_view(const char* name, const View<T, R>& view,
                 const std::type_identity_t<std::array<int64_t, R>>& expected, bool optional) {
   if (optional && view.data() == nullptr) return;
-  if (view.shape() == expected) return;
+  const bool there = view.data() != nullptr || view.empty();
+  if (there && view.shape() == expected) return;
   throw Error({.what = fmt::format("attention: the shape of {} does not fit", name),
-               .got = to_string(view.shape()),
+               .got = there ? to_string(view.shape()) : "no data",
                .expected = to_string(expected)});
 }
 

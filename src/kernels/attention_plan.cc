@@ -42,7 +42,8 @@ void check_offsets(const char* name, std::span<const int64_t> offsets, int64_t r
   }
   if (offsets.front() != 0 || offsets.back() != rows) {
     refuse(fmt::format("{} do not cover the rows", name),
-           fmt::format("{} … {}", offsets.front(), offsets.back()), fmt::format("0 … {}", rows));
+           fmt::format("{} … {}", offsets.front(), offsets.back()), fmt::format("0 … {}", rows),
+           "one offset per sequence where its rows begin, and the number of rows at the end");
   }
   for (size_t b = 1; b < offsets.size(); ++b) {
     if (offsets[b] < offsets[b - 1]) {
@@ -109,6 +110,10 @@ void AttentionPlan::check_shapes() {
     refuse("the shapes of q, k and v do not fit",
            fmt::format("q {}, k {}, v {}", text(q.shape()), text(k.shape()), text(v.shape())),
            "q [T, H, D], k [S, K, D], v [S, K, Dv]");
+  }
+  const auto missing = [](const auto& view) { return view.data() == nullptr && !view.empty(); };
+  if (missing(q) || missing(k) || missing(v)) {
+    refuse("q, k or v has no data", "a null pointer", "numbers to read");
   }
   if (H > 0 && (D < 1 || D > 256 || Dv < 1 || Dv > 256)) {
     refuse("the head width is out of range", fmt::format("D = {}, Dv = {}", D, Dv), "1 to 256");

@@ -88,8 +88,15 @@ void map_item(const AttentionPlan& plan, const MapItem& item) {
   }
   RowScores scores(plan, sequence, item.kv_head, scratch);
   float* const s = scratch.take<float>(kRowBlock * kScoreStride);
-  for (int64_t first = 0; first < sequence.k_real; first += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, sequence.k_real - first);
+  Interval any;
+  for (int64_t r = 0; r < count; ++r) {
+    const Interval keys = rows[r].keys;
+    if (keys.empty()) continue;
+    any =
+        any.empty() ? keys : Interval{std::min(any.begin, keys.begin), std::max(any.end, keys.end)};
+  }
+  for (int64_t first = any.begin / kKeyBlock * kKeyBlock; first < any.end; first += kKeyBlock) {
+    const int64_t keys = std::min<int64_t>(kKeyBlock, any.end - first);
     scores.load_keys(first, keys);
     for (int64_t r0 = 0; r0 < count; r0 += kRowBlock) {
       const RowBlock block(rows + r0, std::min(kRowBlock, count - r0));

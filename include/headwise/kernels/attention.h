@@ -4,12 +4,16 @@
 // query and key rows of one sequence, H query heads, K key/value heads, D head width, Dv value
 // width.
 //
-// For a row at position p of its sequence, on head h, and key j visible to it:
-//   score  s[j] = cap(scale * q . k[j]) + bias_h(j - p)       cap(x) = softcap * tanh(x / softcap),
-//   or x weight p[j] = exp(s[j] - lse),  lse = log sum_j exp(s[j])  over the visible keys output =
-//   gate * sum_j drop(p[j]) * v[j]
+// clang-format off
+// For a row at position i of its sequence, on head h, and key j visible to it:
+//   score   s[j] = cap(scale * q . k[j]) + bias_h(j - i)      cap(x) = x, or softcap * tanh(x / softcap)
+//   weight  p[j] = exp(s[j] - lse)                            lse = log sum_j exp(s[j]) over the visible keys
+//   output  out  = gate * sum_j drop(p[j]) * v[j]
+// clang-format on
+//
 // A row that sees no key has output 0, lse -infinity and no gradient. What a row does not see
-// cannot reach it: NaN behind the mask stays there.
+// cannot reach it: NaN behind the mask stays there. D and Dv are 1 to 256; H = 0, T = 0 and S = 0
+// are allowed. What does not fit throws Error. The same bits come out for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +28,15 @@ namespace headwise {
 
 inline constexpr int64_t kUnlimited = -1;
 
-/// Row at position p sees key j iff p - left <= j <= p + right, and j is a real key. Causal is
-/// right = 0.
+/// A row at position i sees key j iff i - left <= j <= i + right, and j is a real key. Causal is
+/// right = 0, whatever `right` says.
 struct AttentionMask {
   bool causal = false;
   int64_t left = kUnlimited;
   int64_t right = kUnlimited;
 };
 
-/// A learned bias table(h, bucket), the bucket chosen by the distance j - p, as in T5 and MPNet.
+/// A learned bias table(h, bucket), the bucket chosen by the distance j - i, as in T5 and MPNet.
 struct RelativeBias {
   View<const float, 2> table{};  // [H, R]; empty: no such bias
   /// [2 * reach + 1]: the bucket of distance d is buckets[d + reach]; farther counts as the reach.
@@ -57,7 +61,7 @@ struct Attention {
   // [B] or empty. Rows past the length are padding and get output 0; keys past it nobody sees.
   std::span<const int64_t> q_lengths{};
   std::span<const int64_t> k_lengths{};
-  // [H], the key/value head of each query head; empty: h * K / H.
+  // [H], the key/value head of each query head; empty: h * K / H, and H a multiple of K.
   std::span<const int32_t> kv_head{};
   // [T], each row's position on the key axis of its sequence; empty: i + M - N, padding counted,
   // which puts the last row beside the last key.
@@ -66,15 +70,15 @@ struct Attention {
   AttentionMask mask{};
   std::optional<float> scale{};           // 1 / sqrt(D) unless given
   float softcap = 0;                      // 0: off
-  std::span<const float> alibi_slopes{};  // [H] or empty: adds -slope[h] * |j - p|
+  std::span<const float> alibi_slopes{};  // [H] or empty: adds -slope[h] * |j - i|
   RelativeBias relative_bias{};
 
   float dropout = 0;       // of weights, in [0, 1)
   float head_dropout = 0;  // of whole heads, drawn per sequence, in [0, 1]
   uint64_t seed = 0;       // of both; backward recomputes what forward drew
 
-  // [1, H], [B, H] or [T, H] by scope; empty: all 1. A gate of exactly 0 skips the work unless an
-  // observer must see it.
+  // [1, H], [B, H] or [T, H] by scope, finite; empty: all 1. A gate of exactly 0 skips the work
+  // unless an observer must see it.
   View<const float, 2> gates{};
   GateScope gate_scope = GateScope::kHead;
 };

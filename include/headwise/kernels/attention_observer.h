@@ -15,6 +15,7 @@ struct Tally {
   double sum = 0;
   int64_t n = 0;
 
+  /// NaN over no rows: what was not measured is not 0.
   double mean() const { return sum / static_cast<double>(n); }
   Tally& operator+=(const Tally& other) {
     sum += other.sum;
@@ -45,7 +46,8 @@ struct HeadStatistics {
   std::array<Tally, 2 * kMaxOffset + 1> offset_share;
 
   // Cross attention only:
-  Tally mass_diagonal;  // weight on keys with |j/M - i/N| <= 0.1; all rows
+  Tally mass_diagonal;  // weight on keys with |j/M - r/N| <= 0.1, r the row's index among the N
+                        // real rows of its sequence; all rows
 
   HeadStatistics& operator+=(const HeadStatistics& other);
 };
