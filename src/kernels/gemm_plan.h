@@ -45,8 +45,10 @@ constexpr Range even_part(Range whole, int64_t i, int64_t count) {
   return {begin, begin + size + (i < larger ? 1 : 0)};
 }
 
+/// A part of a matrix; of one that is not there, such as no residual, a part that is not there.
 template <class T>
 View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
+  if (matrix.data() == nullptr) return {};
   return {matrix.data() + rows.begin * matrix.stride(0) + columns.begin * matrix.stride(1),
           {rows.size(), columns.size()},
           matrix.strides()};
