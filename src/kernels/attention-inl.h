@@ -90,6 +90,12 @@ struct RowBlock {
   }
 };
 
+/// Keys or values of one key/value head of a sequence, from key `first` on.
+HWY_INLINE Source keys_from(const View<const float, 3>& view, const SequenceRows& sequence,
+                            int64_t kv_head, int64_t first) {
+  return {&view(sequence.k_begin + first, kv_head, 0), view.stride(0), view.stride(2)};
+}
+
 /// Part of `keys` inside the block of `count` keys from `first`, counted from there.
 HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
   return {static_cast<int32_t>(std::clamp<int64_t>(keys.begin - first, 0, count)),

@@ -141,16 +141,12 @@ class Backward {
     }
   }
 
-  Source source_of(const View<const float, 3>& view, int64_t first) const {
-    return {&view(sequence_.k_begin + first, item_.kv_head, 0), view.stride(0), view.stride(2)};
-  }
-
   /// Everything that one block of keys takes part in.
   void keys(int64_t first, int64_t count) {
     const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
-    pack_transposed(source_of(k, first), count, plan_.D, k_transposed_);
-    pack_transposed(source_of(v, first), count, plan_.Dv, v_transposed_);
-    k_.pack(source_of(k, first), count);
+    pack_transposed(keys_from(k, sequence_, item_.kv_head, first), count, plan_.D, k_transposed_);
+    pack_transposed(keys_from(v, sequence_, item_.kv_head, first), count, plan_.Dv, v_transposed_);
+    k_.pack(keys_from(k, sequence_, item_.kv_head, first), count);
     std::fill_n(dk_, count * d_stride_, 0.0f);
     std::fill_n(dv_, count * v_stride_, 0.0f);
     for (int64_t r = 0; r < row_count_; r += kRowBlock) {

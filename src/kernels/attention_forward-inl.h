@@ -60,11 +60,8 @@ class Forward {
 
   void run(HeadSums* sums) {
     if (row_count_ == 0) return;
-    Interval keys = rows_[0].keys;
-    for (int64_t r = 1; r < row_count_; ++r) {
-      keys.begin = std::min(keys.begin, rows_[r].keys.begin);
-      keys.end = std::max(keys.end, rows_[r].keys.end);
-    }
+    Interval keys;
+    for (int64_t r = 0; r < row_count_; ++r) keys = keys.hull(rows_[r].keys);
     if (outputs_.observation != nullptr) {
       RowObserver observer(plan_, b_, *outputs_.observation, rows_, row_count_, scratch_);
       for_each_key_block<true>(keys, &observer);
@@ -106,10 +103,6 @@ class Forward {
     if (observer.given_weight.data() != nullptr) observer.given_weight(t, h) = 0;
   }
 
-  Source source_of(const View<const float, 3>& view, int64_t first) const {
-    return {&view(sequence_.k_begin + first, kv_head_, 0), view.stride(0), view.stride(2)};
-  }
-
   template <bool kObserve>
   void for_each_key_block(Interval keys, RowObserver* observer) {
     const View<const float, 3>&k = plan_.problem.k, &v = plan_.problem.v;
@@ -121,8 +114,8 @@ class Forward {
       const KeyBlock block{first, std::min<int64_t>(kKeyBlock, keys.end - first), transposed,
                            &values};
       if (!in_place) {
-        pack_transposed(source_of(k, first), block.keys, plan_.D, transposed);
-        values.pack(source_of(v, first), block.keys);
+        pack_transposed(keys_from(k, sequence_, kv_head_, first), block.keys, plan_.D, transposed);
+        values.pack(keys_from(v, sequence_, kv_head_, first), block.keys);
       }
       if constexpr (kObserve) observer->begin_keys(first, block.keys);
       for (int64_t r = 0; r < row_count_; r += kRowBlock) {
@@ -272,7 +265,7 @@ class Forward {
   }
 
   HWY_NOINLINE void score_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block) {
-    const Source k = source_of(plan_.problem.k, block.first);
+    const Source k = keys_from(plan_.problem.k, sequence_, kv_head_, block.first);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
       const float* const q = q_ + (r0 + r) * q_stride_;
@@ -303,7 +296,7 @@ class Forward {
   HWY_NOINLINE void weigh_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block,
                                    const float* alpha) {
     const F32 d;
-    const Source v = source_of(plan_.problem.v, block.first);
+    const Source v = keys_from(plan_.problem.v, sequence_, kv_head_, block.first);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
       if (keys.empty()) continue;  // its tile may have had no softmax, and then no alpha

@@ -3,6 +3,7 @@
 // counted from their sequence's first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,12 @@ inline constexpr float kLn2 = 0.693147180559945309417f;
 struct Interval {
   int32_t begin = 0, end = 0;
   bool empty() const { return begin >= end; }
+  /// The least interval that holds both; an empty one adds nothing.
+  Interval hull(Interval other) const {
+    if (empty()) return other;
+    if (other.empty()) return *this;
+    return {std::min(begin, other.begin), std::max(end, other.end)};
+  }
 };
 
 struct SequenceRows {

@@ -30,9 +30,7 @@ class RowScores {
         keys_(scratch.take<float>(kKeyBlock * plan.D)) {}
 
   void load_keys(int64_t first, int64_t count) {
-    const View<const float, 3>& k = plan_.problem.k;
-    const Source source{&k(sequence_.k_begin + first, kv_head_, 0), k.stride(0), k.stride(2)};
-    pack_transposed(source, count, plan_.D, keys_);
+    pack_transposed(keys_from(plan_.problem.k, sequence_, kv_head_, first), count, plan_.D, keys_);
   }
 
   /// s[row][key], softcap and bias included; right only where a row sees the key.
@@ -89,12 +87,7 @@ void map_item(const AttentionPlan& plan, const MapItem& item) {
   RowScores scores(plan, sequence, item.kv_head, scratch);
   float* const s = scratch.take<float>(kRowBlock * kScoreStride);
   Interval any;
-  for (int64_t r = 0; r < count; ++r) {
-    const Interval keys = rows[r].keys;
-    if (keys.empty()) continue;
-    any =
-        any.empty() ? keys : Interval{std::min(any.begin, keys.begin), std::max(any.end, keys.end)};
-  }
+  for (int64_t r = 0; r < count; ++r) any = any.hull(rows[r].keys);
   for (int64_t first = any.begin / kKeyBlock * kKeyBlock; first < any.end; first += kKeyBlock) {
     const int64_t keys = std::min<int64_t>(kKeyBlock, any.end - first);
     scores.load_keys(first, keys);

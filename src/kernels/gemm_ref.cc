@@ -1,7 +1,7 @@
 // The specification of gemm: obvious loops, sums in double.
-#include <cmath>
+#include "kernels/gemm_ref.h"
 
-#include "headwise/kernels/gemm.h"
+#include <cmath>
 
 namespace headwise {
 namespace {

@@ -15,6 +15,7 @@
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/kernels/simd.h"
+#include "kernels/gemm_ref.h"
 
 namespace headwise {
 namespace {

@@ -66,8 +66,4 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
 /// sums[N] += Σ_m x[M, N], the gradient of a bias; x has contiguous columns.
 void sum_rows(View<const float, 2> x, View<float, 1> sums);
 
-/// The specification of gemm, as obvious loops with sums in double.
-void gemm_ref(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
-              const Epilogue& epilogue = {});
-
 }  // namespace headwise
