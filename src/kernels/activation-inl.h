@@ -7,6 +7,7 @@
 #define HEADWISE_KERNELS_ACTIVATION_INL_H_
 #endif
 
+#include "headwise/kernels/gemm.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -89,6 +90,26 @@ struct Tanh {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
   }
 };
+
+/// call() of a value of the type that computes `activation`.
+template <class Call>
+auto with_activation(Activation activation, const Call& call) {
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return call(Relu());
+    case Activation::gelu:
+      return call(Gelu());
+    case Activation::gelu_tanh:
+      return call(GeluTanh());
+    case Activation::silu:
+      return call(Silu());
+    case Activation::tanh:
+      return call(Tanh());
+  }
+  return call(Identity());
+}
 
 }  // namespace headwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -188,31 +188,12 @@ void finish_row(const float* bias, const float* residual, float* out, int64_t co
   std::copy_n(out_part, rest, out + c);
 }
 
-using FinishRow = void (*)(const float*, const float*, float*, int64_t);
-
-inline FinishRow finish_row_for(Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return finish_row<Identity>;
-    case Activation::relu:
-      return finish_row<Relu>;
-    case Activation::gelu:
-      return finish_row<Gelu>;
-    case Activation::gelu_tanh:
-      return finish_row<GeluTanh>;
-    case Activation::silu:
-      return finish_row<Silu>;
-    case Activation::tanh:
-      return finish_row<Tanh>;
-  }
-  return finish_row<Identity>;
-}
-
 inline void finish_block(const Epilogue& epilogue, Range rows, Range columns, View<float, 2> out) {
   const float* bias = epilogue.bias.data();
   const bool residual = epilogue.residual.data() != nullptr;
   if (bias == nullptr && !residual && epilogue.activation == Activation::none) return;
-  const FinishRow finish = finish_row_for(epilogue.activation);
+  const auto finish =
+      with_activation(epilogue.activation, [](auto act) { return &finish_row<decltype(act)>; });
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     finish(bias == nullptr ? nullptr : bias + columns.begin,
            residual ? &epilogue.residual(r, columns.begin) : nullptr, &out(r, columns.begin),

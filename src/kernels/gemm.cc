@@ -1,11 +1,9 @@
 // Matrix products: checks, the cut into blocks for threads, dispatch to the SIMD target.
 #include "headwise/kernels/gemm.h"
 
-#include <fmt/format.h>
-
-#include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
+#include "kernels/op_checks.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm.cc"
@@ -26,31 +24,6 @@ HWY_EXPORT(sum_columns);
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
 constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kSumColumns = 64;
-
-[[noreturn]] void fail(const char* op, const char* what, const char* where, std::string got,
-                       std::string expected, const char* hint = "") {
-  throw Error({.what = fmt::format("{}: {}", op, what),
-               .where = where,
-               .got = std::move(got),
-               .expected = std::move(expected),
-               .hint = hint});
-}
-
-template <size_t R>
-void check_shape(const char* op, const char* where, const std::array<int64_t, R>& got,
-                 const std::array<int64_t, R>& expected) {
-  if (got != expected) {
-    fail(op, "the shape does not fit", where, to_string(got), to_string(expected));
-  }
-}
-
-template <class T, int R>
-void check_contiguous_columns(const char* op, const char* where, View<T, R> view) {
-  if (view.extent(R - 1) > 1 && view.stride(R - 1) != 1) {
-    fail(op, "the columns are not contiguous", where,
-         fmt::format("a stride of {}", view.stride(R - 1)), "a stride of 1");
-  }
-}
 
 void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> out,
                   const Epilogue& epilogue) {

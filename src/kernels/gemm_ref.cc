@@ -4,9 +4,7 @@
 #include <cmath>
 
 namespace headwise {
-namespace {
-
-double activate(Activation activation, double x) {
+double activate_ref(Activation activation, double x) {
   switch (activation) {
     case Activation::none:
       return x;
@@ -24,8 +22,6 @@ double activate(Activation activation, double x) {
   return x;
 }
 
-}  // namespace
-
 void gemm_ref(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
               const Epilogue& epilogue) {
   for (int64_t m = 0; m < c.extent(0); ++m) {
@@ -33,7 +29,7 @@ void gemm_ref(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
       double sum = epilogue.accumulate ? c(m, n) : 0;
       for (int64_t k = 0; k < a.extent(1); ++k) sum += double{a(m, k)} * b(k, n);
       if (epilogue.bias.data() != nullptr) sum += epilogue.bias(n);
-      sum = activate(epilogue.activation, sum);
+      sum = activate_ref(epilogue.activation, sum);
       if (epilogue.residual.data() != nullptr) sum += epilogue.residual(m, n);
       c(m, n) = static_cast<float>(sum);
     }

@@ -5,6 +5,8 @@
 
 namespace headwise {
 
+double activate_ref(Activation activation, double x);
+
 void gemm_ref(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
               const Epilogue& epilogue = {});
 

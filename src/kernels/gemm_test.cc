@@ -3,48 +3,17 @@
 #include "headwise/kernels/gemm.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
-#include "headwise/core/random.h"
-#include "headwise/kernels/simd.h"
 #include "kernels/gemm_ref.h"
+#include "kernels/op_testing.h"
 
 namespace headwise {
 namespace {
-
-constexpr float kGuard = 12345.0f;  // fills what lies between rows: must stay as it is
-
-/// A matrix whose rows are `gap` elements apart, filled with numbers in [-1, 1).
-struct Matrix {
-  Matrix(int64_t rows, int64_t columns, uint64_t seed, int64_t gap = 3)
-      : storage(rows * (columns + gap)),
-        view(storage.data(), {rows, columns}, {columns + gap, int64_t{1}}) {
-    std::fill_n(storage.data(), storage.size(), kGuard);
-    Random random(seed);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; ++c) view(r, c) = 2 * random.uniform() - 1;
-    }
-  }
-  Matrix(const Matrix& other) : storage(other.storage.size()), view(other.view) {
-    std::copy_n(other.storage.data(), storage.size(), storage.data());
-    view = {storage.data(), view.shape(), view.strides()};
-  }
-  bool same_bits(const Matrix& other) const {
-    return storage.size() == 0 ||
-           std::memcmp(storage.data(), other.storage.data(), storage.size() * sizeof(float)) == 0;
-  }
-
-  Buffer storage;
-  View<float, 2> view;
-};
 
 /// A sum of products of numbers in [-1, 1] is off by at most (additions on the longest way) · ε/2 ·
 /// Σ|ab|. The way is a block of depth and then the blocks; Σ|ab| has a mean of terms/4. Activations
@@ -63,17 +32,8 @@ void expect_near(const Matrix& got, const Matrix& expected, int64_t depth,
   }
 }
 
-class Gemm : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { set_simd_target(GetParam()); }
-  void TearDown() override {
-    set_simd_target("");
-    set_threads(2);
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::ValuesIn(simd_targets()),
-                         [](const auto& info) { return info.param; });
+class Gemm : public OnEveryTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::ValuesIn(simd_targets()), target_name);
 
 struct Case {
   int64_t m, n, k;
@@ -231,18 +191,6 @@ TEST_P(Gemm, SumRowsAddsEveryRow) {
     sum_rows(x.view, {one_thread.view.data(), {n}});
     expect_near(got, expected, m, "sum_rows");
     EXPECT_TRUE(got.same_bits(one_thread));
-  }
-}
-
-template <class Call>
-void expect_error(const std::string& start, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error: " << start;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith(start));
-    EXPECT_FALSE(error.detail().got.empty());
-    EXPECT_FALSE(error.detail().expected.empty());
   }
 }
 

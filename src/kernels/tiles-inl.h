@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "core/scratch.h"
+#include "kernels/lambda.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise {
@@ -26,14 +27,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 #define HEADWISE_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define HEADWISE_UNROLL _Pragma("GCC unroll 16")
-#endif
-
-/// Lambdas do not take on the target of what surrounds them, and must not keep vectors in memory.
-/// Sanitizers take minutes over functions as large as inlining makes them, so there they are not.
-#ifdef HEADWISE_SANITIZED
-#define HEADWISE_LAMBDA HWY_ATTR __attribute__((noinline))
-#else
-#define HEADWISE_LAMBDA HWY_ATTR __attribute__((always_inline))
 #endif
 
 using F32 = hn::ScalableTag<float>;

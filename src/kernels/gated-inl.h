@@ -1,0 +1,37 @@
+// Activation times a factor on SIMD vectors. Compiled once per SIMD target.
+#if defined(HEADWISE_KERNELS_GATED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_KERNELS_GATED_INL_H_
+#undef HEADWISE_KERNELS_GATED_INL_H_
+#else
+#define HEADWISE_KERNELS_GATED_INL_H_
+#endif
+
+#include "headwise/core/view.h"
+#include "hwy/highway.h"
+#include "kernels/activation-inl.h"
+#include "kernels/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class Act>
+void gate_row(const float* gate, const float* up, float* out, int64_t columns) {
+  for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    const RowVec opened = Act::apply(RowTag(), load_some(gate + c, count));
+    store_some(hn::Mul(opened, load_some(up + c, count)), out + c, count);
+  });
+}
+
+void gate_rows(View<const float, 2> gate, View<const float, 2> up, Activation activation,
+               View<float, 2> out) {
+  const auto row = with_activation(activation, [](auto act) { return &gate_row<decltype(act)>; });
+  for (int64_t t = 0; t < gate.extent(0); ++t) {
+    row(&gate(t, 0), &up(t, 0), &out(t, 0), gate.extent(1));
+  }
+}
+
+}  // namespace headwise::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,65 @@
+// Gated activations against their definition, on every SIMD target.
+#include "headwise/kernels/gated.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/gemm_ref.h"
+#include "kernels/op_testing.h"
+
+namespace headwise {
+namespace {
+
+class Gated : public OnEveryTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, Gated, testing::ValuesIn(simd_targets()), target_name);
+
+constexpr Activation kAll[] = {Activation::none,      Activation::relu, Activation::gelu,
+                               Activation::gelu_tanh, Activation::silu, Activation::tanh};
+
+TEST_P(Gated, MatchesTheDefinition) {
+  for (const auto& [rows, columns] :
+       {std::pair{0, 5}, {3, 0}, {1, 1}, {2, 7}, {5, 64}, {40, 1100}}) {
+    for (const Activation activation : kAll) {
+      const Matrix gates(rows, columns, 1), ups(rows, columns, 2, 1);
+      Matrix out(rows, columns, 3, 5);
+      gate(gates.view, ups.view, activation, out.view);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          const double expected = activate_ref(activation, gates.view(r, c)) * ups.view(r, c);
+          // An activation of x is good to 8 ulp of x; the product rounds once more.
+          const double allowed = 9 * 0x1p-23 * std::abs(gates.view(r, c) * ups.view(r, c));
+          ASSERT_NEAR(out.view(r, c), expected, allowed)
+              << fmt::format("{} x {} activation {}", rows, columns, static_cast<int>(activation));
+        }
+      }
+      EXPECT_TRUE(out.gaps_untouched());
+    }
+  }
+}
+
+TEST_P(Gated, MayOverwriteEitherInputAndThreadsChangeNoBit) {
+  const Matrix gates(70, 1000, 1), ups(70, 1000, 2);
+  Matrix apart(70, 1000, 3), over_gate(gates), over_up(ups);
+  set_threads(1);
+  gate(gates.view, ups.view, Activation::silu, apart.view);
+  set_threads(3);
+  gate(over_gate.view, ups.view, Activation::silu, over_gate.view);
+  gate(gates.view, over_up.view, Activation::silu, over_up.view);
+  EXPECT_TRUE(apart.same_bits(over_gate));
+  EXPECT_TRUE(apart.same_bits(over_up));
+}
+
+TEST(GatedErrors, BadShapesSayWhatWasExpected) {
+  const Matrix a(3, 4, 1), wrong(4, 3, 2);
+  Matrix out(3, 4, 3);
+  expect_error("gate: the shape", [&] { gate(a.view, wrong.view, Activation::silu, out.view); });
+  expect_error("gate: the shape",
+               [&] { gate(wrong.view, wrong.view, Activation::silu, out.view); });
+  expect_error("gate: the columns",
+               [&] { gate(a.view, transposed(wrong.view), Activation::silu, out.view); });
+}
+
+}  // namespace
+}  // namespace headwise
