@@ -1,0 +1,84 @@
+// Tensors on disk: safetensors, one file or shards with their index, mapped and not copied.
+//
+// Everything a file claims is checked before it is believed: sizes against shapes, offsets against
+// the file, names against the index. What does not hold throws Error with the file and the tensor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headwise {
+
+/// The order of the format's own writer: by alignment.
+enum class Dtype { kBool, kU8, kI8, kI16, kF16, kBF16, kI32, kF32, kF64, kI64 };
+
+std::string to_string(Dtype dtype);  // "BF16", as the file says
+size_t byte_size(Dtype dtype);       // of one element
+bool is_float(Dtype dtype);
+
+struct TensorInfo {
+  std::string name{};
+  Dtype dtype = Dtype::kF32;
+  std::vector<int64_t> shape{};        // empty for a scalar; an extent may be 0
+  std::span<const std::byte> bytes{};  // in the mapping, with any alignment
+  int32_t file = 0;                    // which of TensorFiles::files() has it
+
+  int64_t size() const;  // elements
+};
+
+/// All tensors of a checkpoint. A copy is cheap, and shares the mapping with the original; spans
+/// and pointers into it live as long as one of them.
+class TensorFiles {
+ public:
+  /// A folder with model.safetensors or model.safetensors.index.json, or one of these files or any
+  /// other .safetensors file. A folder that has only pickles is refused.
+  static TensorFiles open(const std::filesystem::path& folder_or_file);
+
+  std::span<const TensorInfo> tensors() const;                 // sorted by name
+  const TensorInfo* find(std::string_view name) const;         // or nullptr
+  const std::map<std::string, std::string>& metadata() const;  // where shards differ, the first's
+  std::span<const std::filesystem::path> files() const;
+
+  /// "model.safetensors: tensor "wte.weight"", for messages.
+  std::string where(const TensorInfo& tensor) const;
+
+  /// Its values as float32. Throws Error unless the tensor is of a float type and `out` has its
+  /// size.
+  void read(const TensorInfo& tensor, std::span<float> out) const;
+
+  /// The values in the mapping itself, or nullptr if they are not aligned float32.
+  const float* floats(const TensorInfo& tensor) const;
+
+  /// Its pages need not stay in memory; reading again works, and reads from the file.
+  void release(const TensorInfo& tensor) const;
+
+  /// Throws Error that names the tensor, the index and the value, if a value is NaN, infinite or
+  /// (float64) infinite as float32.
+  void check_finite(const TensorInfo& tensor) const;
+
+ private:
+  struct Contents;
+  explicit TensorFiles(std::shared_ptr<const Contents> contents);
+  std::shared_ptr<const Contents> contents_;
+};
+
+struct TensorToWrite {
+  std::string name{};
+  Dtype dtype = Dtype::kF32;
+  std::vector<int64_t> shape{};
+  std::span<const std::byte> bytes{};
+};
+
+/// One safetensors file, byte for byte as the format's own writer makes it, written aside and
+/// renamed: the file is there whole or not at all.
+void write_tensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
+                   const std::map<std::string, std::string>& metadata);
+
+}  // namespace headwise

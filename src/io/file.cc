@@ -1,0 +1,191 @@
+// Mapping, and writing aside with fsync and rename, on POSIX.
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "headwise/core/error.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "a regular file";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+[[noreturn]] void cannot_read(const fs::path& path, std::string got, const char* hint = "") {
+  throw Error({.what = "file: cannot be read",
+               .where = path.string(),
+               .got = std::move(got),
+               .expected = "a regular file",
+               .hint = hint});
+}
+
+[[noreturn]] void cannot_write(const fs::path& path, std::string got, const char* hint = "") {
+  throw Error({.what = "file: cannot be written",
+               .where = path.string(),
+               .got = std::move(got),
+               .hint = hint});
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void cannot_open(const fs::path& path, int error) {
+  std::error_code ignored;
+  if (error == ENOENT && fs::is_symlink(fs::symlink_status(path, ignored))) {
+    cannot_read(path, fmt::format("a link to {}, which is not there",
+                                  fs::read_symlink(path, ignored).string()));
+  }
+  cannot_read(path, error == ENOENT ? "no such file" : reason(error));
+}
+
+/// A file in the folder of `path` that no other writer has; removed unless it was renamed.
+class Aside {
+ public:
+  explicit Aside(const fs::path& path) : path_(path) {
+    static std::atomic<unsigned> number = 0;
+    do {
+      aside_ = path;
+      aside_.replace_filename(
+          fmt::format(".{}.{}.{}.part", path.filename().string(), ::getpid(), number++));
+      fd_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd_ < 0 && errno == EEXIST);
+    if (fd_ < 0) fail(errno);
+  }
+  ~Aside() {
+    close();
+    if (!renamed_) ::unlink(aside_.c_str());
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno != EINTR) fail(errno);
+      if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+  }
+
+  void rename() {
+    if (::fsync(fd_) != 0 || close() != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {
+      fail(errno);
+    }
+    renamed_ = true;
+    const fs::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+    const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened.get() >= 0) ::fsync(opened.get());  // the file itself is safe already
+  }
+
+ private:
+  [[noreturn]] void fail(int error) const {
+    cannot_write(path_, reason(error),
+                 error == ENOSPC || error == EFBIG || error == EDQUOT
+                     ? "make room; what was there before is untouched"
+                     : "");
+  }
+  int close() { return fd_ < 0 ? 0 : ::close(std::exchange(fd_, -1)); }
+
+  fs::path path_;
+  fs::path aside_;
+  int fd_ = -1;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.get() < 0) cannot_open(path, errno);
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) cannot_read(path, reason(errno));
+  if (!S_ISREG(status.st_mode)) cannot_read(path, kind_of(status.st_mode));
+  const size_t size = static_cast<size_t>(status.st_size);
+  if (size == 0) return;
+  void* begin = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (begin == MAP_FAILED) cannot_read(path, reason(errno));
+  bytes_ = {static_cast<const std::byte*>(begin), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+std::string_view MappedFile::text() const {
+  return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (part.data() - bytes_.data() + page - 1) / page * page;
+  const size_t end = (part.data() - bytes_.data() + part.size()) / page * page;
+  if (begin >= end) return;
+  ::madvise(const_cast<std::byte*>(bytes_.data() + begin), end - begin, MADV_DONTNEED);
+}
+
+std::string read_file(const fs::path& path, size_t most) {
+  const MappedFile file(path);
+  if (file.bytes().size() > most) {
+    throw Error({.what = "file: too large",
+                 .where = path.string(),
+                 .got = fmt::format("{} bytes", file.bytes().size()),
+                 .expected = fmt::format("at most {} bytes", most)});
+  }
+  return std::string(file.text());
+}
+
+void write_file_whole(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    cannot_write(path, fmt::format("{} is there", kind_of(status.st_mode)), "name another file");
+  }
+  Aside aside(path);
+  for (const auto& part : parts) aside.write(part);
+  aside.rename();
+}
+
+void write_file_whole(const fs::path& path, std::string_view text) {
+  const std::array parts = {std::as_bytes(std::span(text))};
+  write_file_whole(path, parts);
+}
+
+}  // namespace headwise
