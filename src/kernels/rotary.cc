@@ -36,7 +36,7 @@ void check(View<float, 3> x, std::span<const int64_t> positions, const RotaryTab
 
 }  // namespace
 
-RotaryTable::RotaryTable(int64_t positions, std::span<const double> inverse_frequencies,
+RotaryTable::RotaryTable(int64_t positions, std::span<const float> inverse_frequencies,
                          double attention_factor)
     : positions_(positions),
       pairs_(static_cast<int64_t>(inverse_frequencies.size())),
@@ -46,7 +46,7 @@ RotaryTable::RotaryTable(int64_t positions, std::span<const double> inverse_freq
   parallel_panels(positions_, kPositionsPerItem, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       for (int64_t i = 0; i < pairs_; ++i) {
-        const double angle = static_cast<double>(p) * inverse_frequencies[i];
+        const double angle = static_cast<float>(p) * inverse_frequencies[i];
         cosines_[p * pairs_ + i] = static_cast<float>(attention_factor * std::cos(angle));
         sines_[p * pairs_ + i] = static_cast<float>(attention_factor * std::sin(angle));
       }

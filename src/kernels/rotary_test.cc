@@ -14,10 +14,10 @@ namespace {
 class Rotary : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, Rotary, testing::ValuesIn(simd_targets()), target_name);
 
-std::vector<double> llama_frequencies(int64_t width) {
-  std::vector<double> result;
+std::vector<float> llama_frequencies(int64_t width) {
+  std::vector<float> result;
   for (int64_t i = 0; i < width; i += 2) {
-    result.push_back(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(width)));
+    result.push_back(std::pow(10000.f, -static_cast<float>(i) / static_cast<float>(width)));
   }
   return result;
 }
@@ -55,7 +55,7 @@ TEST_P(Rotary, MatchesTheDefinition) {
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t i = 0; i < rotated / 2; ++i) {
-          const double angle = static_cast<double>(positions[t]) * frequencies[i];
+          const double angle = static_cast<float>(positions[t]) * frequencies[i];
           const double cosine = factor * std::cos(angle), sine = factor * std::sin(angle);
           const double a = x(t, h, i), b = x(t, h, i + rotated / 2);
           // Cosine, sine, both products and their sum are each rounded: 3 half ulp of each product.
@@ -70,7 +70,7 @@ TEST_P(Rotary, MatchesTheDefinition) {
 }
 
 TEST_P(Rotary, ByHandAQuarterTurn) {
-  const double quarter[] = {M_PI / 2, 0};
+  const float quarter[] = {M_PI / 2, 0};
   const RotaryTable table(2, quarter);
   float x[] = {1, 2, 3, 4};
   const int64_t position[] = {1};

@@ -23,42 +23,25 @@ void check_shape(const char* where, const Shape& got, const Shape& expected,
                .hint = hint});
 }
 
-float* room(Buffer& buffer, int64_t size) {
-  if (buffer.size() < size) buffer = Buffer(size);
-  return buffer.data();
+/// Room for a matrix.
+View<float, 2> room(Buffer& buffer, int64_t rows, int64_t columns) {
+  return {buffer.at_least(checked_mul(rows, columns)), {rows, columns}};
 }
 
-/// The projections of all rows, or their gradients: in self attention q, k and v of a row lie side
-/// by side, so that one product makes them; in cross attention k and v do, after all q.
-struct Projected {
-  View<float, 2> query;      // [T, H D]
-  View<float, 2> key_value;  // [S, K (D + Dv)]
-  View<float, 2> all;        // [T, H D + K (D + Dv)], only in self attention
+View<float, 2> columns(View<float, 2> matrix, int64_t first, int64_t count) {
+  float* const data = matrix.data() == nullptr ? nullptr : matrix.data() + first;
+  return {data, {matrix.extent(0), count}, matrix.strides()};
+}
 
-  Projected(const MultiHeadAttentionShape& s, int64_t rows, int64_t source_rows, Buffer& buffer) {
-    const int64_t q = s.H * s.D, kv = s.K * (s.D + s.Dv);
-    float* const data =
-        room(buffer, checked_add(checked_mul(rows, q), checked_mul(source_rows, kv)));
-    if (s.cross) {
-      query = {data, {rows, q}};
-      key_value = {at(data, rows * q), {source_rows, kv}};
-    } else {
-      all = {data, {rows, q + kv}};
-      query = {data, {rows, q}, {q + kv, 1}};
-      key_value = {at(data, q), {rows, kv}, {q + kv, 1}};
-    }
-  }
+/// `heads` heads of `width` columns each, from column `first`.
+View<float, 3> heads_of(View<float, 2> rows, int64_t first, int64_t heads, int64_t width) {
+  return {columns(rows, first, 0).data(),
+          {rows.extent(0), heads, width},
+          {rows.stride(0), static_cast<ptrdiff_t>(width), 1}};
+}
 
-  /// `heads` heads of `width` columns each, from column `first`.
-  static View<float, 3> heads_of(View<float, 2> rows, int64_t first, int64_t heads, int64_t width) {
-    return {at(rows.data(), first),
-            {rows.extent(0), heads, width},
-            {rows.stride(0), static_cast<ptrdiff_t>(width), 1}};
-  }
-
- private:
-  static float* at(float* data, int64_t offset) { return data == nullptr ? data : data + offset; }
-};
+int64_t query_width(const MultiHeadAttentionShape& s) { return s.H * s.D; }
+int64_t key_value_width(const MultiHeadAttentionShape& s) { return s.K * (s.D + s.Dv); }
 
 /// The same memory, without a head axis.
 View<float, 2> joined(View<float, 3> heads) {
@@ -97,22 +80,48 @@ void MultiHeadAttention::repack() {
 
 void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> source,
                                  Pass& pass) const {
-  check_inputs(x, source);
-  const auto& s = shape();
-  const int64_t T = x.extent(0), S = s.cross ? source.extent(0) : T;
-  const Projected to(s, T, S, pass.projected);
-  pass.q = Projected::heads_of(to.query, 0, s.H, s.D);
-  pass.k = Projected::heads_of(to.key_value, 0, s.K, s.D);
-  pass.v = Projected::heads_of(to.key_value, s.K * s.D, s.K, s.Dv);
-  pass.z = {room(pass.heads, checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
-  pass.lse = {room(pass.sums, checked_mul(T, s.H)), {T, s.H}};
-  pass.dz = pass.dq = pass.dk = pass.dv = {};
-  if (s.cross) {
-    linear(x, input_, to.query, {.bias = weights_.query_bias()});
-    linear(source, source_, to.key_value, {.bias = weights_.key_value_bias()});
-  } else {
-    linear(x, input_, to.all, {.bias = weights_.in_proj_bias()});
+  if (shape().cross) {
+    project_source(source, pass);
+    project_queries(x, pass);
+    return;
   }
+  check_inputs(x, source);
+  const int64_t q = query_width(shape()), kv = key_value_width(shape());
+  const View<float, 2> all = room(pass.projected, x.extent(0), q + kv);
+  point_source(columns(all, q, kv), pass);
+  point_queries(columns(all, 0, q), pass);
+  linear(x, input_, all, {.bias = weights_.in_proj_bias()});
+}
+
+void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass) const {
+  check_cross("project_source");
+  check_shape("source", source.shape(), {source.extent(0), shape().Cs});
+  const View<float, 2> to = room(pass.projected_source, source.extent(0), key_value_width(shape()));
+  point_source(to, pass);
+  linear(source, source_, to, {.bias = weights_.key_value_bias()});
+}
+
+void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) const {
+  check_cross("project_queries");
+  check_shape("x", x.shape(), {x.extent(0), shape().C});
+  const View<float, 2> to = room(pass.projected, x.extent(0), query_width(shape()));
+  point_queries(to, pass);
+  linear(x, input_, to, {.bias = weights_.query_bias()});
+}
+
+void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
+  const auto& s = shape();
+  const int64_t T = rows.extent(0);
+  pass.q = heads_of(rows, 0, s.H, s.D);
+  pass.z = {pass.heads.at_least(checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
+  pass.lse = {pass.sums.at_least(checked_mul(T, s.H)), {T, s.H}};
+  pass.dz = pass.dq = pass.dk = pass.dv = {};
+}
+
+void MultiHeadAttention::point_source(View<float, 2> rows, Pass& pass) const {
+  const auto& s = shape();
+  pass.k = heads_of(rows, 0, s.K, s.D);
+  pass.v = heads_of(rows, s.K * s.D, s.K, s.Dv);
 }
 
 void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* observer) const {
@@ -122,6 +131,14 @@ void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* ob
   how.v = pass.v;
   how.kv_head = shape().kv_head;
   attention_forward(how, pass.z, pass.lse, observer);
+}
+
+void MultiHeadAttention::attend(Attention how, Pass& pass, const KvCache& cache,
+                                AttentionObserver* observer) const {
+  check_pass(pass);
+  how.q = pass.q;
+  how.kv_head = shape().kv_head;
+  attention_decode(how, cache, pass.z, pass.lse, observer);
 }
 
 void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue epilogue) const {
@@ -144,7 +161,7 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
   check_pass(pass);
   check_gradients(gradients);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
-  pass.dz = {room(pass.dheads, joined(pass.z).extent(0) * joined(pass.z).extent(1)),
+  pass.dz = {pass.dheads.at_least(joined(pass.z).extent(0) * joined(pass.z).extent(1)),
              pass.z.shape()};
   backward({.x = joined(pass.z),
             .weights = weights_.output(),
@@ -159,10 +176,13 @@ void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGra
   check_pass(pass);
   check_shape("dz", pass.dz.shape(), pass.z.shape(), "backward_output comes first");
   const auto& s = shape();
-  const Projected to(s, pass.q.extent(0), pass.k.extent(0), pass.dprojected);
-  pass.dq = more.dq = Projected::heads_of(to.query, 0, s.H, s.D);
-  pass.dk = more.dk = Projected::heads_of(to.key_value, 0, s.K, s.D);
-  pass.dv = more.dv = Projected::heads_of(to.key_value, s.K * s.D, s.K, s.Dv);
+  const int64_t T = pass.q.extent(0), q = query_width(s), kv = key_value_width(s);
+  const View<float, 2> all = room(pass.dprojected, T, s.cross ? q : q + kv);
+  const View<float, 2> source =
+      s.cross ? room(pass.dprojected_source, pass.k.extent(0), kv) : columns(all, q, kv);
+  pass.dq = more.dq = heads_of(columns(all, 0, q), 0, s.H, s.D);
+  pass.dk = more.dk = heads_of(source, 0, s.K, s.D);
+  pass.dv = more.dv = heads_of(source, s.K * s.D, s.K, s.Dv);
   how.q = pass.q;
   how.k = pass.k;
   how.v = pass.v;
@@ -189,7 +209,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
   const auto rows_of = [&](const View<float, 3>& first, int64_t columns) {
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
-  const int64_t q = s.H * s.D, kv = s.K * (s.D + s.Dv);
+  const int64_t q = query_width(s), kv = key_value_width(s);
   if (s.cross) {
     backward({.x = x,
               .weights = weights_.query(),
@@ -227,6 +247,13 @@ void MultiHeadAttention::check_inputs(View<const float, 2> x, View<const float, 
                  .expected = "none",
                  .hint = "set source_width for cross attention"});
   }
+}
+
+void MultiHeadAttention::check_cross(const char* where) const {
+  if (shape().cross) return;
+  throw Error({.what = "multi_head_attention: self attention has no separate source",
+               .where = where,
+               .hint = "call project, or set source_width for cross attention"});
 }
 
 void MultiHeadAttention::check_pass(const Pass& pass) const {

@@ -33,6 +33,15 @@ class AlignedBuffer {
     return buffer;
   }
 
+  /// Room for `size` numbers: what is there if it suffices, else new memory. Contents are lost.
+  T* at_least(int64_t size) {
+    if (size_ < size) {
+      *this = {};  // the old memory may serve again
+      *this = AlignedBuffer(size);
+    }
+    return data();
+  }
+
   T* data() const { return data_.get(); }
   int64_t size() const { return size_; }
   std::span<T> span() const { return {data(), static_cast<size_t>(size_)}; }

@@ -15,9 +15,10 @@ class RotaryTable {
  public:
   RotaryTable() = default;
 
-  /// Pair i turns by position * inverse_frequencies[i]. Both cosines and sines are multiplied by
-  /// `attention_factor` (1 but for some scaled variants). Computed in double, then rounded.
-  RotaryTable(int64_t positions, std::span<const double> inverse_frequencies,
+  /// Pair i turns by position * inverse_frequencies[i], an angle rounded to float32 as in the
+  /// training of the models that use it: far into a text the rounding shows. Both cosines and sines
+  /// are multiplied by `attention_factor` (1 but for some scaled variants).
+  RotaryTable(int64_t positions, std::span<const float> inverse_frequencies,
               double attention_factor = 1);
 
   int64_t positions() const { return positions_; }

@@ -20,6 +20,7 @@
 #include "headwise/core/view.h"
 #include "headwise/kernels/attention.h"
 #include "headwise/kernels/gemm.h"
+#include "headwise/kernels/kv_cache.h"
 
 namespace headwise {
 
@@ -131,7 +132,8 @@ class MultiHeadAttention {
     View<float, 3> dz;          // of backward_output
     View<float, 3> dq, dk, dv;  // of backward_attend
 
-    Buffer projected, heads, sums, dprojected, dheads;  // where the views look
+    // where the views look
+    Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads;
   };
 
   struct InputGradients {
@@ -147,8 +149,16 @@ class MultiHeadAttention {
   /// contiguous.
   void project(View<const float, 2> x, View<const float, 2> source, Pass& pass) const;
 
+  /// The two halves of it in cross attention: a source is projected once for many rows.
+  void project_source(View<const float, 2> source, Pass& pass) const;
+  void project_queries(View<const float, 2> x, Pass& pass) const;
+
   /// `how` says everything but q, k, v and kv_head, which the layer fills in.
   void attend(Attention how, Pass& pass, AttentionObserver* observer = nullptr) const;
+
+  /// The same over the keys and values of a cache, which ends with those of this pass.
+  void attend(Attention how, Pass& pass, const KvCache& cache,
+              AttentionObserver* observer = nullptr) const;
 
   /// out [T, C]. Of the epilogue the bias is the layer's; a residual can be added on the way.
   void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
@@ -174,6 +184,9 @@ class MultiHeadAttention {
   const MultiHeadAttentionShape& shape() const { return weights_.shape(); }
 
  private:
+  void point_queries(View<float, 2> rows, Pass& pass) const;
+  void point_source(View<float, 2> rows, Pass& pass) const;
+  void check_cross(const char* where) const;
   void check_inputs(View<const float, 2> x, View<const float, 2> source) const;
   void check_pass(const Pass& pass) const;
   void check_gradients(const MultiHeadAttentionWeights& gradients) const;

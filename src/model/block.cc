@@ -1,0 +1,144 @@
+// The forward pass of a block.
+#include "model/block.h"
+
+#include "headwise/kernels/kv_cache.h"
+
+namespace headwise {
+namespace {
+
+/// The gates of one attention, out of those of the whole model.
+void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates) {
+  if (gates.data() == nullptr) return;
+  const auto heads = static_cast<int64_t>(site.heads.size());
+  how.gates = {gates.data() + site.first * gates.stride(1),
+               {gates.extent(0), heads},
+               {gates.stride(0), gates.stride(1)}};
+  how.gate_scope = gates.extent(0) == 1 ? GateScope::kHead : GateScope::kSequence;
+}
+
+Attention attention_of(const AttentionLayer& layer, const ForwardOptions& options) {
+  Attention how{.scale = layer.config.scale};
+  set_gates(how, *layer.site, options.gates);
+  return how;
+}
+
+/// With what the layer fills in, for those who look on.
+Attention seen(Attention how, const AttentionLayer& layer, const MultiHeadAttention::Pass& pass,
+               const KvCache* cache) {
+  how.q = pass.q;
+  how.k = cache == nullptr ? pass.k : cache->k();
+  how.v = cache == nullptr ? pass.v : cache->v();
+  how.kv_head = layer.attention.shape().kv_head;
+  if (cache != nullptr) {
+    how.k_offsets = cache->offsets();
+    how.k_lengths = cache->lengths();
+  }
+  return how;
+}
+
+void attend(const AttentionLayer& layer, const Attention& how, MultiHeadAttention::Pass& pass,
+            const KvCache* cache, ForwardObserver* observer) {
+  AttentionObserver* const kernel =
+      observer == nullptr ? nullptr : observer->watch(*layer.site, seen(how, layer, pass, cache));
+  if (cache == nullptr) {
+    layer.attention.attend(how, pass, kernel);
+  } else {
+    layer.attention.attend(how, pass, *cache, kernel);
+  }
+  if (observer != nullptr) {
+    observer->attended(*layer.site, seen(how, layer, pass, cache), layer.attention, pass.z,
+                       pass.lse);
+  }
+}
+
+View<float, 2> rows_like(View<const float, 2> x, Buffer& buffer) {
+  return {buffer.at_least(x.extent(0) * x.extent(1)), x.shape()};
+}
+
+}  // namespace
+
+void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                        BlockMemory* memory) const {
+  MultiHeadAttention::Pass& pass = scratch.pass;
+  self_.attention.project(x, {}, pass);
+  if (self_.query_norm.exists()) {
+    self_.query_norm.per_head(pass.q);
+    self_.key_norm.per_head(pass.k);
+  }
+  if (self_.config.rotary && scratch.rotary.width() > 0) {
+    rotate(pass.q, input.positions, scratch.rotary);
+    rotate(pass.k, input.positions, scratch.rotary);
+  }
+  Attention how = attention_of(self_, *input.options);
+  how.q_offsets = input.offsets;
+  how.mask = {.causal = causal_, .left = self_.config.left};
+  if (self_.relative_table.size() > 0) {
+    const int64_t H = self_.attention.shape().H;
+    how.relative_bias = {.table = self_.relative_table.view({H, self_.relative_table.size() / H}),
+                         .buckets = input.buckets};
+  }
+  KvCache* const cache = memory == nullptr ? nullptr : &memory->self;
+  if (cache != nullptr) {
+    cache->append(pass.k, pass.v, input.offsets);
+    how.positions = input.positions;
+  }
+  attend(self_, how, pass, cache, input.options->observer);
+}
+
+void Block::attend_cross(View<const float, 2> x, const BlockInput& input,
+                         MultiHeadAttention::Pass& pass) const {
+  const AttentionLayer& layer = cross_.front();
+  if (input.source.data() != nullptr) layer.attention.project_source(input.source, pass);
+  layer.attention.project_queries(x, pass);
+  Attention how = attention_of(layer, *input.options);
+  how.q_offsets = input.cross_offsets;
+  how.k_offsets = input.source_offsets;
+  attend(layer, how, pass, nullptr, input.options->observer);
+}
+
+template <class F>
+void Block::residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scratch,
+                     const F& f) const {
+  const View<float, 2> y = rows_like(x, scratch.normed);
+  if (place_ == NormPlace::before) {
+    norm(x, y);
+    f(y, x, Epilogue{.accumulate = true});
+  } else {
+    f(x, y, Epilogue{.residual = x});
+    norm(y, x);
+  }
+}
+
+void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                    BlockMemory* memory) const {
+  const auto feed_forward = [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+    feed_forward_(from, to, how, scratch.feed_forward);
+  };
+  if (parallel_) {
+    const View<float, 2> second = rows_like(x, scratch.second);
+    norm_(x, second);
+    residual(x, self_.norm, scratch,
+             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+               attend_self(from, input, scratch, memory);
+               self_.attention.output(scratch.pass, to, how);
+             });
+    feed_forward(second, x, {.accumulate = true});
+    return;
+  }
+  residual(x, self_.norm, scratch,
+           [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+             attend_self(from, input, scratch, memory);
+             self_.attention.output(scratch.pass, to, how);
+           });
+  if (!cross_.empty()) {
+    MultiHeadAttention::Pass& pass = memory == nullptr ? scratch.cross_pass : memory->cross;
+    residual(x, cross_.front().norm, scratch,
+             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+               attend_cross(from, input, pass);
+               cross_.front().attention.output(pass, to, how);
+             });
+  }
+  residual(x, norm_, scratch, feed_forward);
+}
+
+}  // namespace headwise

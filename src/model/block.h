@@ -1,0 +1,91 @@
+// A block of a transformer: self attention, cross attention where there is one, feed-forward, with
+// their norms and residuals in the order that the architecture has.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "headwise/kernels/kv_cache.h"
+#include "headwise/kernels/rotary.h"
+#include "headwise/model/model.h"
+#include "headwise/model/multi_head_attention.h"
+#include "model/layers.h"
+
+namespace headwise {
+
+/// An attention with what belongs to it.
+struct AttentionLayer {
+  AttentionConfig config{};
+  const AttentionSite* site = nullptr;
+  MultiHeadAttention attention;
+  NormLayer norm{};
+  NormLayer query_norm{}, key_norm{};  // per head, or none
+  Buffer relative_table{};             // [H, buckets], or none
+};
+
+/// Memory of a pass, reused by all blocks.
+struct BlockScratch {
+  Buffer normed, second;
+  MultiHeadAttention::Pass pass, cross_pass;
+  FeedForward::Scratch feed_forward;
+  RotaryTable rotary;
+};
+
+/// What all blocks of a stack see in one pass.
+struct BlockInput {
+  std::span<const int64_t> offsets{};    // of texts among the rows
+  std::span<const int64_t> positions{};  // [T], of rows in their texts
+  std::span<const int32_t> buckets{};    // of relative distances, or none
+  // Cross attention: rows grouped by the source that they ask, and the sources.
+  std::span<const int64_t> cross_offsets{};
+  std::span<const int64_t> source_offsets{};
+  View<const float, 2> source{};  // none: already projected
+  const ForwardOptions* options = nullptr;
+};
+
+/// Keys and values that outlive a step: those of the text so far, and those of the source.
+struct BlockMemory {
+  KvCache self;
+  MultiHeadAttention::Pass cross{};
+};
+
+class Block {
+ public:
+  Block(const ModelConfig& config, bool causal, AttentionLayer self,
+        std::vector<AttentionLayer> cross, FeedForward feed_forward, NormLayer norm)
+      : place_(config.norm_place),
+        parallel_(config.parallel),
+        causal_(causal),
+        self_(std::move(self)),
+        cross_(std::move(cross)),
+        feed_forward_(std::move(feed_forward)),
+        norm_(std::move(norm)) {}
+
+  /// x [T, C], the residual stream, becomes that after the block. With a memory the rows are the
+  /// newest of their texts.
+  void forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+               BlockMemory* memory) const;
+
+  const AttentionLayer& self() const { return self_; }
+  const AttentionLayer* cross() const { return cross_.empty() ? nullptr : &cross_.front(); }
+
+ private:
+  void attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                   BlockMemory* memory) const;
+  void attend_cross(View<const float, 2> x, const BlockInput& input,
+                    MultiHeadAttention::Pass& pass) const;
+
+  /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
+  template <class F>
+  void residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scratch, const F& f) const;
+
+  NormPlace place_;
+  bool parallel_;
+  bool causal_;
+  AttentionLayer self_;
+  std::vector<AttentionLayer> cross_;  // one or none
+  FeedForward feed_forward_;
+  NormLayer norm_;  // of feed-forward
+};
+
+}  // namespace headwise

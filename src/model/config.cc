@@ -1,0 +1,420 @@
+// From config.json to a ModelConfig: one reader per family of architectures.
+#include "headwise/model/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "model/config_fields.h"
+#include "model/config_heads.h"
+#include "model/rotary_frequencies.h"
+#include "model/weight_names.h"
+
+namespace headwise {
+namespace {
+
+constexpr size_t kLargestConfig = 16 << 20;
+
+struct StackSizes {
+  const char* layers;
+  const char* heads;
+};
+
+/// A stack whose heads divide the width, or have a width of their own.
+StackConfig read_stack(ConfigFields& fields, const ModelConfig& config, const StackSizes& names,
+                       bool causal, std::optional<int64_t> head_dim = {},
+                       std::optional<int64_t> kv_heads = {}) {
+  StackConfig stack{.heads = fields.size(names.heads), .causal = causal};
+  stack.kv_heads = kv_heads.value_or(stack.heads);
+  if (!head_dim && config.width % stack.heads != 0) {
+    fields.object().refuse(names.heads, "the width does not divide among the heads",
+                           fmt::format("a number that divides {}", config.width));
+  }
+  stack.head_dim = head_dim.value_or(config.width / stack.heads);
+  if (stack.heads % stack.kv_heads != 0) {
+    fields.object().refuse("num_key_value_heads",
+                           "the heads do not divide among the key/value heads",
+                           fmt::format("a number that divides {}", stack.heads));
+  }
+  stack.attention.resize(fields.size(names.layers));
+  return stack;
+}
+
+/// The names in `architectures` after the family's, and what they are for.
+const std::map<std::string_view, Task>& tasks() {
+  static const std::map<std::string_view, Task> tasks = {
+      {"Model", Task::hidden},
+      {"EncoderModel", Task::hidden},
+      {"ForMaskedLM", Task::masked_lm},
+      {"ForPreTraining", Task::masked_lm},
+      {"LMHeadModel", Task::causal_lm},
+      {"ForCausalLM", Task::causal_lm},
+      {"MTModel", Task::seq2seq_lm},
+      {"ForConditionalGeneration", Task::seq2seq_lm},
+      {"ForSequenceClassification", Task::classify},
+      {"ForTokenClassification", Task::classify_tokens},
+      {"ForQuestionAnswering", Task::answer},
+  };
+  return tasks;
+}
+
+/// The family's name in the names of classes, and the tasks that its reader knows.
+struct Family {
+  const char* name;
+  void (*read)(ConfigFields&, ModelConfig&);
+};
+
+void read_bert(ConfigFields& fields, ModelConfig& config) {
+  config.width = fields.size("hidden_size");
+  config.vocabulary = fields.size("vocab_size");
+  config.embedding_width =
+      config.model_type == "electra" ? fields.size("embedding_size") : config.width;
+  config.embedding_norm = true;
+  config.epsilon = fields.epsilon("layer_norm_eps", config.model_type == "bert" ? 1e-12 : 1e-5);
+  config.activation = fields.activation("hidden_act", "gelu");
+  config.positions = PositionKind::learned;
+  config.max_positions = fields.size("max_position_embeddings");
+  if (config.model_type == "mpnet") {
+    if (fields.size("relative_attention_num_buckets", 32) != 32) {
+      fields.object().refuse("relative_attention_num_buckets", "MPNet always uses 32 buckets",
+                             "32");
+    }
+    config.relative = {.buckets = 32, .max_distance = 128};
+  } else {
+    config.token_types = fields.size("type_vocab_size", 2);
+  }
+  if (config.model_type != "bert" && config.model_type != "electra") {
+    config.pad = config.pad.value_or(1);
+    config.position_offset = *config.pad + 1;
+    if (config.max_positions <= config.position_offset) {
+      fields.object().refuse("max_position_embeddings", "no position is left for a token",
+                             fmt::format("above {}", config.position_offset));
+    }
+    config.max_positions -= config.position_offset;
+  }
+  fields.must_be("position_embedding_type", "absolute");
+  fields.must_be("is_decoder", false);
+  fields.must_be("add_cross_attention", false);
+  config.encoder = read_stack(fields, config, {"num_hidden_layers", "num_attention_heads"}, false);
+  config.encoder.intermediate = fields.size("intermediate_size");
+}
+
+void read_distilbert(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("dim");
+  config.vocabulary = fields.size("vocab_size");
+  config.embedding_norm = true;
+  config.epsilon = 1e-12f;  // fixed in the architecture
+  config.activation = fields.activation("activation", "gelu");
+  config.positions = PositionKind::learned;
+  config.max_positions = fields.size("max_position_embeddings", 512);
+  config.encoder = read_stack(fields, config, {"n_layers", "n_heads"}, false);
+  config.encoder.intermediate = fields.size("hidden_dim");
+}
+
+void read_gpt2(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("n_embd");
+  config.vocabulary = fields.size("vocab_size");
+  config.norm_place = NormPlace::before;
+  config.epsilon = fields.epsilon("layer_norm_epsilon", 1e-5);
+  config.activation = fields.activation("activation_function", "gelu_new");
+  config.positions = PositionKind::learned;
+  config.max_positions = fields.size("n_positions");
+  fields.must_be("add_cross_attention", false);
+  config.decoder = read_stack(fields, config, {"n_layer", "n_head"}, true);
+  config.decoder.intermediate = fields.size("n_inner", 4 * config.width);
+  const bool scaled = fields.boolean("scale_attn_weights", true);
+  const bool by_layer = fields.boolean("scale_attn_by_inverse_layer_idx", false);
+  if (scaled && !by_layer) return;
+  for (int64_t layer = 0; layer < config.decoder.layers(); ++layer) {
+    const double scale = scaled ? 1 / std::sqrt(static_cast<double>(config.decoder.head_dim)) : 1.;
+    config.decoder.attention[layer].scale =
+        static_cast<float>(by_layer ? scale / static_cast<double>(layer + 1) : scale);
+  }
+}
+
+void read_gpt_neox(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("hidden_size");
+  config.vocabulary = fields.size("vocab_size");
+  config.norm_place = NormPlace::before;
+  config.epsilon = fields.epsilon("layer_norm_eps", 1e-5);
+  config.activation = fields.activation("hidden_act", "gelu");
+  config.parallel = fields.boolean("use_parallel_residual", true);
+  config.projection_bias = config.output_bias = fields.boolean("attention_bias", true);
+  config.positions = PositionKind::rotary;
+  config.max_positions = fields.size("max_position_embeddings");
+  fields.must_be("is_decoder", false);
+  config.decoder = read_stack(fields, config, {"num_hidden_layers", "num_attention_heads"}, true);
+  config.decoder.intermediate = fields.size("intermediate_size");
+  config.rotary = read_rotary(fields, config.decoder.head_dim, config.max_positions, 10000, 0.25);
+  config.tied = fields.boolean("tie_word_embeddings", false);
+}
+
+/// Which layers see only a window, by the rules of Mistral, Qwen and SmolLM3.
+void read_windows(ConfigFields& fields, ModelConfig& config) {
+  std::vector<AttentionConfig>& layers = config.decoder.attention;
+  const bool qwen = config.model_type.starts_with("qwen") || config.model_type == "smollm3";
+  const bool used = qwen ? fields.boolean("use_sliding_window", false) : true;
+  // Mistral's default is a window; null says that there is none.
+  const bool by_default = config.model_type == "mistral" && !fields.is_null("sliding_window");
+  const int64_t window = fields.has("sliding_window") ? fields.size("sliding_window")
+                         : by_default                 ? 4096
+                                                      : 0;
+  const int64_t from =
+      fields.has("max_window_layers") ? fields.object().integer("max_window_layers") : 28;
+  std::vector<std::string> types;
+  if (fields.has("layer_types")) types = fields.object().texts("layer_types");
+  if (!types.empty() && types.size() != layers.size()) {
+    fields.object().refuse("layer_types", "not one type per layer",
+                           fmt::format("{} types", layers.size()));
+  }
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    bool sliding = used && window > 0;
+    if (!types.empty()) {
+      if (types[layer] != "full_attention" && types[layer] != "sliding_attention") {
+        fields.object().refuse("layer_types", "a type of layer is not known",
+                               "full_attention or sliding_attention");
+      }
+      sliding = types[layer] == "sliding_attention";
+    } else if (qwen) {
+      sliding = sliding && static_cast<int64_t>(layer) >= from;
+    }
+    if (sliding && window == 0) {
+      fields.object().refuse("sliding_window", "layers slide, but no window is given",
+                             "its width in tokens");
+    }
+    if (sliding) layers[layer].left = window - 1;
+  }
+}
+
+void read_llama(ConfigFields& fields, ModelConfig& config) {
+  const std::string& type = config.model_type;
+  config.width = config.embedding_width = fields.size("hidden_size");
+  config.vocabulary = fields.size("vocab_size");
+  config.norm = NormKind::rms;
+  config.norm_place = NormPlace::before;
+  config.epsilon = fields.epsilon("rms_norm_eps", 1e-6);
+  config.gated = true;
+  config.activation = fields.activation("hidden_act", "silu");
+  config.qk_norm = type == "qwen3";
+  const bool bias =
+      type == "qwen2" || (type != "mistral" && fields.boolean("attention_bias", false));
+  config.projection_bias = bias;
+  config.output_bias = bias && type != "qwen2";
+  config.feed_forward_bias = fields.boolean("mlp_bias", false);
+  config.positions = PositionKind::rotary;
+  config.max_positions = fields.size("max_position_embeddings");
+  const int64_t heads = fields.size("num_attention_heads");
+  std::optional<int64_t> head_dim;
+  if (fields.has("head_dim")) head_dim = fields.size("head_dim");
+  if (type == "qwen3" && !head_dim) head_dim = 128;
+  config.decoder = read_stack(fields, config, {"num_hidden_layers", "num_attention_heads"}, true,
+                              head_dim, fields.size("num_key_value_heads", heads));
+  config.decoder.intermediate = fields.size("intermediate_size");
+  config.rotary = read_rotary(fields, config.decoder.head_dim, config.max_positions,
+                              type == "smollm3" ? 2e6 : 10000, 1);
+  read_windows(fields, config);
+  if (type == "smollm3" && fields.has("no_rope_layers")) {
+    fields.use("no_rope_layer_interval");
+    const auto turned = fields.object().integers("no_rope_layers", 0, 1);
+    if (std::ssize(turned) != config.decoder.layers()) {
+      fields.object().refuse("no_rope_layers", "not one number per layer",
+                             fmt::format("{} numbers", config.decoder.layers()));
+    }
+    for (size_t i = 0; i < turned.size(); ++i) config.decoder.attention[i].rotary = turned[i] == 1;
+  } else if (type == "smollm3") {
+    const int64_t interval = fields.size("no_rope_layer_interval", 4);
+    for (int64_t i = 0; i < config.decoder.layers(); ++i) {
+      config.decoder.attention[i].rotary = (i + 1) % interval != 0;
+    }
+  }
+  config.tied = fields.boolean("tie_word_embeddings", type == "smollm3");
+}
+
+void read_marian(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("d_model");
+  config.vocabulary = fields.size("vocab_size");
+  config.decoder_vocabulary = fields.size("decoder_vocab_size", config.vocabulary);
+  config.epsilon = 1e-5f;  // fixed in the architecture
+  config.activation = fields.activation("activation_function", "gelu");
+  config.positions = PositionKind::sinusoidal;
+  config.max_positions = fields.size("max_position_embeddings");
+  if (fields.boolean("scale_embedding", false)) {
+    config.embedding_scale = std::sqrt(static_cast<float>(config.width));
+  }
+  config.shared_embeddings = fields.boolean("share_encoder_decoder_embeddings", true);
+  fields.must_be("is_decoder", false);
+  fields.must_be("add_final_layer_norm", false);
+  fields.must_be("normalize_before", false);
+  fields.must_be("normalize_embedding", false);
+  fields.must_be("static_position_embeddings", true);
+  fields.use("num_hidden_layers");  // repeats encoder_layers
+  config.encoder = read_stack(fields, config, {"encoder_layers", "encoder_attention_heads"}, false);
+  config.encoder.intermediate = fields.size("encoder_ffn_dim");
+  config.decoder = read_stack(fields, config, {"decoder_layers", "decoder_attention_heads"}, true);
+  config.decoder.intermediate = fields.size("decoder_ffn_dim");
+  config.decoder.cross.resize(config.decoder.layers());
+}
+
+void read_t5(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("d_model");
+  config.vocabulary = config.decoder_vocabulary = fields.size("vocab_size");
+  config.norm = NormKind::rms;
+  config.norm_place = NormPlace::before;
+  config.epsilon = fields.epsilon("layer_norm_epsilon", 1e-6);
+  config.projection_bias = config.output_bias = config.feed_forward_bias = false;
+  config.relative = {.buckets = fields.size("relative_attention_num_buckets", 32),
+                     .max_distance = fields.size("relative_attention_max_distance", 128)};
+  const std::string projection = fields.text("feed_forward_proj", "relu");
+  config.gated = projection.starts_with("gated-");
+  const std::string activation = config.gated ? projection.substr(6) : projection;
+  const auto found = find_activation(projection == "gated-gelu" ? "gelu_new" : activation);
+  if (!found) {
+    fields.object().refuse("feed_forward_proj", "the activation function is not known",
+                           "relu, gelu, silu, or one of these after \"gated-\"");
+  }
+  config.activation = *found;
+  fields.use("dense_act_fn");  // both repeat feed_forward_proj
+  fields.use("is_gated_act");
+  fields.must_be("is_decoder", false);
+  const int64_t head_dim = fields.size("d_kv");
+  config.encoder = read_stack(fields, config, {"num_layers", "num_heads"}, false, head_dim);
+  config.encoder.intermediate = fields.size("d_ff");
+  if (config.architecture != "T5EncoderModel") {
+    const bool own = fields.has("num_decoder_layers");
+    config.decoder = read_stack(
+        fields, config, {own ? "num_decoder_layers" : "num_layers", "num_heads"}, true, head_dim);
+    config.decoder.intermediate = config.encoder.intermediate;
+    config.decoder.cross.resize(config.decoder.layers());
+  }
+  fields.use("num_decoder_layers");
+  // T5 1.0 ties and scales, 1.1 does neither; version 5 of transformers writes only the latter.
+  const bool tied = fields.boolean("tie_word_embeddings", true);
+  config.tied = fields.boolean("scale_decoder_outputs", tied);
+  if (config.tied) config.output_scale = 1 / std::sqrt(static_cast<float>(config.width));
+  for (auto* attentions :
+       {&config.encoder.attention, &config.decoder.attention, &config.decoder.cross}) {
+    for (AttentionConfig& attention : *attentions) attention.scale = 1;
+  }
+}
+
+const std::map<std::string_view, Family>& families() {
+  static const std::map<std::string_view, Family> families = {
+      {"bert", {"Bert", read_bert}},
+      {"roberta", {"Roberta", read_bert}},
+      {"xlm-roberta", {"XLMRoberta", read_bert}},
+      {"electra", {"Electra", read_bert}},
+      {"mpnet", {"MPNet", read_bert}},
+      {"distilbert", {"DistilBert", read_distilbert}},
+      {"gpt2", {"GPT2", read_gpt2}},
+      {"gpt_neox", {"GPTNeoX", read_gpt_neox}},
+      {"llama", {"Llama", read_llama}},
+      {"mistral", {"Mistral", read_llama}},
+      {"qwen2", {"Qwen2", read_llama}},
+      {"qwen3", {"Qwen3", read_llama}},
+      {"smollm3", {"SmolLM3", read_llama}},
+      {"marian", {"Marian", read_marian}},
+      {"t5", {"T5", read_t5}},
+  };
+  return families;
+}
+
+Task read_task(const JsonObject& object, const Family& family, const std::string& architecture) {
+  if (architecture.empty()) return Task::hidden;
+  if (architecture == "ElectraForPreTraining") return Task::detect;
+  if (architecture.starts_with(family.name)) {
+    const auto found = tasks().find(architecture.substr(std::string_view(family.name).size()));
+    if (found != tasks().end()) return found->second;
+  }
+  std::vector<std::string> known;
+  for (const auto& [ending, task] : tasks()) known.push_back(family.name + std::string(ending));
+  object.refuse("architectures", "the class of the model is not known",
+                fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+void read_labels(ConfigFields& fields, ModelConfig& config) {
+  const JsonObject& object = fields.object();
+  if (const auto labels = object.optional_object("id2label")) {
+    config.labels.resize(labels->names().size());
+    for (size_t id = 0; id < config.labels.size(); ++id) {
+      config.labels[id] = labels->text(std::to_string(id));
+    }
+  } else {
+    const int64_t count = object.optional_integer("num_labels", 1, 1 << 20).value_or(2);
+    for (int64_t id = 0; id < count; ++id) config.labels.push_back(fmt::format("LABEL_{}", id));
+  }
+  const std::string problem = fields.text("problem_type", "");
+  config.regression = problem == "regression" || (problem.empty() && config.labels.size() == 1);
+  config.multi_label = problem == "multi_label_classification";
+}
+
+}  // namespace
+
+std::string_view to_string(Task task) {
+  switch (task) {
+    case Task::hidden:
+      return "hidden states";
+    case Task::masked_lm:
+      return "masked language model";
+    case Task::causal_lm:
+      return "causal language model";
+    case Task::seq2seq_lm:
+      return "sequence-to-sequence language model";
+    case Task::classify:
+      return "text classification";
+    case Task::classify_tokens:
+      return "token classification";
+    case Task::answer:
+      return "question answering";
+    case Task::detect:
+      return "replaced-token detection";
+  }
+  return "";
+}
+
+ModelConfig parse_config(std::string_view text, const std::string& where,
+                         const ConfigOptions& options) {
+  const nlohmann::json json = parse_json(text, where);
+  const JsonObject object(json, where);
+  ConfigFields fields(object);
+  ModelConfig config{.model_type = object.text(fields.use("model_type"))};
+  const auto family = families().find(config.model_type);
+  if (family == families().end()) {
+    std::vector<std::string_view> known;
+    for (const auto& [type, reader] : families()) known.push_back(type);
+    object.refuse("model_type", "the architecture is not known",
+                  fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+  if (object.has("architectures")) {
+    const auto names = object.texts("architectures");
+    if (!names.empty()) config.architecture = names.front();
+  }
+  config.task = read_task(object, family->second, config.architecture);
+  config.dtype = fields.text("dtype", fields.text("torch_dtype", ""));
+  config.pad = fields.token("pad_token_id");
+  config.bos = fields.token("bos_token_id");
+  config.eos = fields.tokens("eos_token_id");
+  config.decoder_start = fields.token("decoder_start_token_id");
+  const auto forced = fields.tokens("forced_eos_token_id");
+  if (!forced.empty()) config.forced_eos = forced.front();
+  config.tied = fields.boolean("tie_word_embeddings", true);
+  read_labels(fields, config);
+  family->second.read(fields, config);
+  set_heads(fields, config);
+  fields.finish(options.ignore_fields);
+  return config;
+}
+
+ModelConfig read_config(const std::filesystem::path& folder, const ConfigOptions& options) {
+  const std::filesystem::path file = folder / "config.json";
+  return parse_config(read_file(file, kLargestConfig), file.string(), options);
+}
+
+}  // namespace headwise

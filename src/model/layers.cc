@@ -1,0 +1,125 @@
+// What the layers between attentions compute.
+#include "model/layers.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "headwise/core/error.h"
+#include "headwise/core/shape.h"
+#include "headwise/kernels/gated.h"
+#include "headwise/kernels/norm.h"
+
+namespace headwise {
+namespace {
+
+View<const float, 1> vector_of(const Buffer& buffer) {
+  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
+}
+
+/// Rows of a feed-forward layer that are in flight at once: their hidden values stay in the cache.
+constexpr int64_t kFeedForwardRows = 768;
+
+}  // namespace
+
+Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_t inputs,
+               bool transposed) {
+  const TensorInfo& tensor = transposed ? reader.take(names.weight, {inputs, outputs})
+                                        : reader.take(names.weight, {outputs, inputs});
+  const Floats floats = reader.floats(tensor);
+  const View<const float, 2> stored(floats.data, {tensor.shape[0], tensor.shape[1]});
+  weights_ = PackedWeights(transposed ? headwise::transposed(stored) : stored);
+  reader.files().release(tensor);
+  if (!names.bias.empty()) bias_ = reader.vector(names.bias, outputs);
+}
+
+void Linear::operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
+  epilogue.bias = vector_of(bias_);
+  linear(x, weights_, out, epilogue);
+}
+
+NormLayer::NormLayer(WeightReader& reader, const std::string& name, const ModelConfig& config,
+                     int64_t width)
+    : kind_(config.norm),
+      epsilon_(config.epsilon),
+      weight_(reader.vector(name + ".weight", width)) {
+  if (kind_ == NormKind::layer) bias_ = reader.vector(name + ".bias", width);
+}
+
+void NormLayer::operator()(View<const float, 2> x, View<float, 2> out) const {
+  if (kind_ == NormKind::rms) {
+    rms_norm(x, vector_of(weight_), epsilon_, out);
+  } else {
+    layer_norm(x, vector_of(weight_), vector_of(bias_), epsilon_, out);
+  }
+}
+
+void NormLayer::per_head(View<float, 3> x) const { rms_norm(x, vector_of(weight_), epsilon_); }
+
+Embedding::Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width)
+    : files_(reader.files()),
+      tensor_(&reader.take(name, {rows, width})),
+      rows_(rows),
+      width_(width) {
+  files_->release(*tensor_);
+}
+
+void Embedding::look_up(std::span<const int32_t> index, float scale, bool add,
+                        View<float, 2> out) const {
+  const float* const table = tensor_ == nullptr ? computed_.data() : files_->floats(*tensor_);
+  Buffer converted(table == nullptr ? width_ : 0);
+  for (size_t i = 0; i < index.size(); ++i) {
+    const int64_t row = index[i];
+    if (table == nullptr) {
+      const size_t bytes = width_ * byte_size(tensor_->dtype);
+      files_->read({.name = tensor_->name,
+                    .dtype = tensor_->dtype,
+                    .shape = {width_},
+                    .bytes = tensor_->bytes.subspan(row * bytes, bytes)},
+                   converted.span());
+    }
+    const float* const from = table == nullptr ? converted.data() : table + row * width_;
+    float* const to = &out(i, 0);
+    for (int64_t c = 0; c < width_; ++c) to[c] = scale * from[c] + (add ? to[c] : 0.f);
+  }
+}
+
+Embedding sinusoidal_positions(int64_t rows, int64_t width) {
+  Buffer table(checked_mul(rows, width));
+  const int64_t sines = (width + 1) / 2;
+  for (int64_t position = 0; position < rows; ++position) {
+    for (int64_t c = 0; c < width; ++c) {
+      const int64_t pair = c < sines ? c : c - sines;
+      const double angle =
+          static_cast<double>(position) /
+          std::pow(10000., 2. * static_cast<double>(pair) / static_cast<double>(width));
+      table[position * width + c] =
+          static_cast<float>(c < sines ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return {std::move(table), rows, width};
+}
+
+void FeedForward::operator()(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
+                             Scratch& scratch) const {
+  const bool has_gate = gate_.outputs() > 0;
+  const int64_t F = up_.outputs(), rows = std::min(x.extent(0), kFeedForwardRows);
+  float* const up_room = scratch.hidden.at_least(checked_mul(rows, F));
+  float* const gate_room = has_gate ? scratch.gate.at_least(checked_mul(rows, F)) : nullptr;
+  for (int64_t begin = 0; begin < x.extent(0); begin += kFeedForwardRows) {
+    const int64_t end = std::min(begin + kFeedForwardRows, x.extent(0));
+    const View<float, 2> hidden(up_room, {end - begin, F});
+    up_(x.rows(begin, end), hidden, {.activation = has_gate ? Activation::none : activation_});
+    if (has_gate) {
+      const View<float, 2> gates(gate_room, {end - begin, F});
+      gate_(x.rows(begin, end), gates);
+      gate(gates, hidden, activation_, hidden);
+    }
+    Epilogue part = epilogue;
+    if (part.residual.data() != nullptr) part.residual = part.residual.rows(begin, end);
+    down_(hidden, out.rows(begin, end), part);
+  }
+}
+
+}  // namespace headwise

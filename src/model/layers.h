@@ -1,0 +1,103 @@
+// The layers between attentions: linear, norm, embedding, feed-forward, with their weights.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+#include "headwise/io/tensor_file.h"
+#include "headwise/kernels/gemm.h"
+#include "headwise/model/config.h"
+#include "model/weight_reader.h"
+
+namespace headwise {
+
+/// out = x Wᵀ + b
+class Linear {
+ public:
+  struct Names {
+    std::string weight{}, bias{};  // empty bias: there is none
+  };
+
+  Linear() = default;
+  /// `transposed`: stored as [inputs, outputs].
+  Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_t inputs,
+         bool transposed = false);
+  Linear(PackedWeights weights, Buffer bias)
+      : weights_(std::move(weights)), bias_(std::move(bias)) {}
+
+  void operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
+  int64_t outputs() const { return weights_.outputs(); }
+
+ private:
+  PackedWeights weights_;
+  Buffer bias_;
+};
+
+class NormLayer {
+ public:
+  NormLayer() = default;
+  NormLayer(WeightReader& reader, const std::string& name, const ModelConfig& config,
+            int64_t width);
+
+  /// out may be x.
+  void operator()(View<const float, 2> x, View<float, 2> out) const;
+  /// Every head of every row by itself, in place.
+  void per_head(View<float, 3> x) const;
+  bool exists() const { return weight_.size() > 0; }
+
+ private:
+  NormKind kind_ = NormKind::layer;
+  float epsilon_ = 0;
+  Buffer weight_, bias_;
+};
+
+/// A table of rows, read from the mapped file or computed.
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width);
+  Embedding(Buffer table, int64_t rows, int64_t width)
+      : computed_(std::move(table)), rows_(rows), width_(width) {}
+
+  /// out(i) = scale * table(index[i]), or added to what is there.
+  void look_up(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
+
+  bool exists() const { return rows_ > 0; }
+  int64_t rows() const { return rows_; }
+  const TensorInfo* tensor() const { return tensor_; }  // null if computed
+
+ private:
+  std::optional<TensorFiles> files_;  // keeps the mapping
+  const TensorInfo* tensor_ = nullptr;
+  Buffer computed_;
+  int64_t rows_ = 0, width_ = 0;
+};
+
+/// The sinusoids of Marian: sines in the first half, cosines in the second.
+Embedding sinusoidal_positions(int64_t rows, int64_t width);
+
+class FeedForward {
+ public:
+  struct Scratch {
+    Buffer hidden, gate;
+  };
+
+  FeedForward() = default;
+  FeedForward(Linear up, Linear gate, Linear down, Activation activation)
+      : up_(std::move(up)),
+        gate_(std::move(gate)),
+        down_(std::move(down)),
+        activation_(activation) {}
+
+  void operator()(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
+                  Scratch& scratch) const;
+
+ private:
+  Linear up_, gate_, down_;  // no gate_: not gated
+  Activation activation_ = Activation::none;
+};
+
+}  // namespace headwise

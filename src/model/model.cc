@@ -1,0 +1,334 @@
+// Loading a model, and its forward passes.
+#include "headwise/model/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/shape.h"
+#include "headwise/io/tensor_file.h"
+#include "model/block.h"
+#include "model/stack.h"
+#include "model/task_head.h"
+#include "model/weight_names.h"
+#include "model/weight_reader.h"
+
+namespace headwise {
+namespace {
+
+std::vector<AttentionSite> sites_of(const ModelConfig& config) {
+  std::vector<AttentionSite> sites;
+  int64_t first = 0;
+  const auto add = [&](Side side, AttentionKind kind, const StackConfig& stack,
+                       const std::vector<AttentionConfig>& attentions, const char* prefix) {
+    for (size_t layer = 0; layer < attentions.size(); ++layer) {
+      const AttentionConfig& attention = attentions[layer];
+      sites.push_back({.side = side,
+                       .kind = kind,
+                       .layer = static_cast<int64_t>(layer),
+                       .name = fmt::format("{}L{}", prefix, layer),
+                       .heads = attention.heads,
+                       .kv_heads = static_cast<int64_t>(attention.kv_heads.size()),
+                       .head_dim = stack.head_dim,
+                       .value_dim = stack.head_dim,
+                       .first = first});
+      first += static_cast<int64_t>(attention.heads.size());
+    }
+  };
+  const bool two = config.encoder_decoder();
+  add(Side::encoder, AttentionKind::self, config.encoder, config.encoder.attention,
+      two ? "enc." : "");
+  add(Side::decoder, AttentionKind::self, config.decoder, config.decoder.attention,
+      two ? "dec." : "");
+  add(Side::decoder, AttentionKind::cross, config.decoder, config.decoder.cross, "cross.");
+  return sites;
+}
+
+/// The prefix of the base model's tensors, or "" if it was saved bare.
+std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
+  const WeightNames& names = weight_names(config.model_type);
+  const StackNames& stack = config.encoder.layers() > 0 ? names.encoder : names.decoder;
+  for (const std::string_view prefix : names.prefixes) {
+    for (const std::string_view word : {stack.word, names.shared_word}) {
+      if (!word.empty() && reader.has(fmt::format("{}{}.weight", prefix, word))) {
+        return std::string(prefix);
+      }
+    }
+  }
+  return "";
+}
+
+/// The position of every row in its text, `begin` tokens of which came before.
+std::vector<int64_t> positions_of(std::span<const int64_t> offsets, const DecoderState* state) {
+  std::vector<int64_t> positions;
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    const int64_t before = state == nullptr ? 0 : state->length(static_cast<int64_t>(b));
+    for (int64_t i = 0; i < offsets[b + 1] - offsets[b]; ++i) positions.push_back(before + i);
+  }
+  return positions;
+}
+
+[[noreturn]] void refuse(std::string what, std::string got, std::string expected,
+                         std::string hint = "") {
+  throw Error({.what = std::move(what),
+               .got = std::move(got),
+               .expected = std::move(expected),
+               .hint = std::move(hint)});
+}
+
+}  // namespace
+
+AttentionObserver* ForwardObserver::watch(const AttentionSite&, const Attention&) {
+  return nullptr;
+}
+void ForwardObserver::attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
+                               View<float, 3>, View<const float, 2>) {}
+void ForwardObserver::reached(Side, int64_t, View<const float, 2>) {}
+
+std::string AttentionSite::head_name(int64_t index) const {
+  return fmt::format("{}.H{}", name, heads[index]);
+}
+
+void TokenBatch::add(std::span<const int32_t> text, std::span<const int32_t> text_types) {
+  if (!text_types.empty() || !types.empty()) {
+    types.resize(ids.size());
+    types.insert(types.end(), text_types.begin(), text_types.end());
+    types.resize(ids.size() + text.size());
+  }
+  ids.insert(ids.end(), text.begin(), text.end());
+  offsets.push_back(static_cast<int64_t>(ids.size()));
+}
+
+Activations::Activations(int64_t count, int64_t width)
+    : buffer(checked_mul(count, width)), rows(buffer.data(), {count, width}) {}
+
+Activations gather(View<const float, 2> rows, std::span<const int64_t> indices) {
+  Activations result(static_cast<int64_t>(indices.size()), rows.extent(1));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::copy_n(&rows(indices[i], 0), rows.extent(1), &result.rows(i, 0));
+  }
+  return result;
+}
+
+struct Model::Parts {
+  ModelConfig config;
+  std::vector<AttentionSite> sites;
+  Stack encoder, decoder;
+  TaskHead head;
+
+  // Memory of the last pass, for the next one. A second pass at the same time has its own.
+  std::mutex mutex;
+  std::unique_ptr<BlockScratch> spare;
+
+  class Lease {
+   public:
+    explicit Lease(Parts& parts) : parts_(parts) {
+      const std::lock_guard lock(parts.mutex);
+      scratch_ = std::move(parts.spare);
+      if (scratch_ == nullptr) scratch_ = std::make_unique<BlockScratch>();
+    }
+    ~Lease() {
+      const std::lock_guard lock(parts_.mutex);
+      parts_.spare = std::move(scratch_);
+    }
+    BlockScratch& scratch() { return *scratch_; }
+
+   private:
+    Parts& parts_;
+    std::unique_ptr<BlockScratch> scratch_;
+  };
+
+  /// Runs a stack; `state` only in steps.
+  Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
+                  DecoderState* state, std::span<BlockMemory> memories) {
+    check(batch);
+    const std::vector<int64_t> positions = positions_of(batch.offsets, state);
+    stack.check(batch, positions);
+    Lease lease(*this);
+    grow_rotary(lease.scratch(), positions);
+    input.positions = positions;
+    return stack.forward(batch, input, lease.scratch(), memories);
+  }
+
+  void check(const TokenBatch& batch) const {
+    const auto T = static_cast<int64_t>(batch.ids.size());
+    if (batch.offsets.empty() || batch.offsets.front() != 0 || batch.offsets.back() != T ||
+        !std::ranges::is_sorted(batch.offsets)) {
+      refuse("the offsets of a batch do not cover its tokens",
+             fmt::format("{} offsets for {} tokens", batch.offsets.size(), T),
+             "ascending from 0 to the number of tokens");
+    }
+    if (!batch.types.empty() && static_cast<int64_t>(batch.types.size()) != T) {
+      refuse("a batch has not one type per token", fmt::format("{}", batch.types.size()),
+             fmt::format("{}", T));
+    }
+  }
+
+  void check_gates(View<const float, 2> gates, int64_t texts) const {
+    if (gates.data() == nullptr) return;
+    const int64_t heads = sites.empty() ? 0 : sites.back().first + std::ssize(sites.back().heads);
+    if (gates.extent(1) == heads && (gates.extent(0) == 1 || gates.extent(0) == texts)) return;
+    refuse("the gates are not one per head", to_string(gates.shape()),
+           fmt::format("[1, {}] or [{}, {}]", heads, texts, heads));
+  }
+
+  void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const {
+    if (config.positions != PositionKind::rotary || positions.empty()) return;
+    const int64_t needed = std::ranges::max(positions) + 1;
+    if (scratch.rotary.positions() >= needed) return;
+    const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed)));
+    scratch.rotary =
+        RotaryTable(room, config.rotary.inverse_frequencies, config.rotary.attention_factor);
+  }
+};
+
+struct DecoderState::Parts {
+  std::vector<BlockMemory> memories;  // one per block
+  std::vector<int64_t> lengths;       // of the texts
+  std::vector<int64_t> source_offsets;
+
+  int64_t per_source() const {
+    const auto sources = static_cast<int64_t>(source_offsets.size()) - 1;
+    return sources <= 0 ? 1 : static_cast<int64_t>(lengths.size()) / sources;
+  }
+};
+
+DecoderState::DecoderState(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+DecoderState::DecoderState(DecoderState&&) noexcept = default;
+DecoderState& DecoderState::operator=(DecoderState&&) noexcept = default;
+DecoderState::~DecoderState() = default;
+
+int64_t DecoderState::texts() const { return static_cast<int64_t>(parts_->lengths.size()); }
+int64_t DecoderState::length(int64_t text) const { return parts_->lengths[text]; }
+
+void DecoderState::reorder(std::span<const int64_t> from) {
+  std::vector<int64_t> lengths;
+  for (const int64_t source : from) lengths.push_back(parts_->lengths.at(source));
+  for (BlockMemory& memory : parts_->memories) memory.self.reorder(from);
+  parts_->lengths = std::move(lengths);
+}
+
+Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
+  auto parts = std::make_unique<Parts>();
+  parts->config = read_config(folder, options.config);
+  const ModelConfig& config = parts->config;
+  parts->sites = sites_of(config);
+  WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
+                                                  .allow_unexpected = options.allow_unexpected});
+  const std::string prefix = find_prefix(config, reader);
+  if (config.encoder.layers() > 0) {
+    parts->encoder = Stack(config, Side::encoder, prefix, parts->sites, reader);
+  }
+  if (config.decoder.layers() > 0) {
+    parts->decoder = Stack(config, Side::decoder, prefix, parts->sites, reader);
+  }
+  const Stack& last = config.decoder.layers() > 0 ? parts->decoder : parts->encoder;
+  parts->head = TaskHead(config, prefix, last.word(), reader);
+  reader.finish();
+  return Model(std::move(parts));
+}
+
+const ModelConfig& Model::config() const { return parts_->config; }
+std::span<const AttentionSite> Model::attentions() const { return parts_->sites; }
+int64_t Model::heads() const {
+  int64_t heads = 0;
+  for (const AttentionSite& site : parts_->sites) heads += std::ssize(site.heads);
+  return heads;
+}
+
+Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
+  parts_->check_gates(options.gates, batch.texts());
+  const Stack& stack = config().encoder.layers() > 0 ? parts_->encoder : parts_->decoder;
+  return parts_->run(stack, batch, {.options = &options}, nullptr, {});
+}
+
+Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
+                          const ForwardOptions& options) const {
+  if (!config().encoder_decoder()) {
+    refuse("the model has no encoder and decoder", config().model_type, "marian or t5",
+           "give it one text");
+  }
+  if (source.texts() != target.texts()) {
+    refuse("sources and targets are not as many", fmt::format("{}", target.texts()),
+           fmt::format("{}", source.texts()));
+  }
+  const Activations encoded = hidden(source, options);
+  return parts_->run(parts_->decoder, target,
+                     {.cross_offsets = target.offsets,
+                      .source_offsets = source.offsets,
+                      .source = encoded.rows,
+                      .options = &options},
+                     nullptr, {});
+}
+
+Activations Model::output(View<const float, 2> hidden) const {
+  return parts_->head.forward(hidden);
+}
+int64_t Model::output_width() const { return parts_->head.width(); }
+std::vector<int64_t> Model::output_rows(std::span<const int64_t> offsets) const {
+  return parts_->head.rows(offsets);
+}
+
+DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& source,
+                          const ForwardOptions& options) const {
+  if (config().decoder.layers() == 0) {
+    refuse("the model has no decoder", config().model_type, "a model that generates text");
+  }
+  auto state = std::make_unique<DecoderState::Parts>();
+  state->lengths.resize(texts);
+  for (const Block& block : parts_->decoder.blocks()) {
+    const MultiHeadAttentionShape& s = block.self().attention.shape();
+    state->memories.push_back({.self = KvCache({.sequences = texts,
+                                                .capacity = capacity,
+                                                .kv_heads = s.K,
+                                                .head_dim = s.D,
+                                                .value_dim = s.Dv})});
+  }
+  if (config().encoder_decoder()) {
+    if (source.texts() == 0 || texts % source.texts() != 0) {
+      refuse("the sequences do not divide among the sources", fmt::format("{}", texts),
+             fmt::format("a multiple of {}", source.texts()));
+    }
+    state->source_offsets = source.offsets;
+    const Activations encoded = hidden(source, options);
+    for (size_t layer = 0; layer < state->memories.size(); ++layer) {
+      parts_->decoder.blocks()[layer].cross()->attention.project_source(
+          encoded.rows, state->memories[layer].cross);
+    }
+  }
+  return DecoderState(std::move(state));
+}
+
+Activations Model::step(const TokenBatch& tokens, DecoderState& state,
+                        const ForwardOptions& options) const {
+  DecoderState::Parts& parts = *state.parts_;
+  if (tokens.texts() != state.texts()) {
+    refuse("a step is not for every sequence", fmt::format("{}", tokens.texts()),
+           fmt::format("{}", state.texts()));
+  }
+  parts_->check_gates(options.gates, tokens.texts());
+  std::vector<int64_t> cross_offsets;
+  const int64_t per_source = parts.per_source();
+  for (size_t source = 0; source < parts.source_offsets.size(); ++source) {
+    cross_offsets.push_back(tokens.offsets[source * per_source]);
+  }
+  Activations rows = parts_->run(
+      parts_->decoder, tokens,
+      {.cross_offsets = cross_offsets, .source_offsets = parts.source_offsets, .options = &options},
+      &state, parts.memories);
+  for (int64_t b = 0; b < tokens.texts(); ++b) {
+    parts.lengths[b] += tokens.offsets[b + 1] - tokens.offsets[b];
+  }
+  return rows;
+}
+
+}  // namespace headwise

@@ -1,0 +1,47 @@
+// A stack of blocks with its embeddings: an encoder, or a decoder.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "model/block.h"
+#include "model/layers.h"
+#include "model/weight_names.h"
+#include "model/weight_reader.h"
+
+namespace headwise {
+
+class Stack {
+ public:
+  Stack() = default;
+  /// `sites` are the model's; those of this side are its attentions.
+  Stack(const ModelConfig& config, Side side, const std::string& prefix,
+        std::span<const AttentionSite> sites, WeightReader& reader);
+
+  /// The rows of a pass, from token ids to the last hidden states. `positions` [T] are those of the
+  /// rows in their texts. `memories`, if any, one per block.
+  Activations forward(const TokenBatch& batch, BlockInput input, BlockScratch& scratch,
+                      std::span<BlockMemory> memories) const;
+
+  std::span<const Block> blocks() const { return blocks_; }
+  const Embedding& word() const { return word_; }
+
+  /// Throws Error for a text that is longer than the model's positions, or an id it does not know.
+  void check(const TokenBatch& batch, std::span<const int64_t> positions) const;
+
+ private:
+  Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;
+
+  const ModelConfig* config_ = nullptr;
+  Side side_ = Side::encoder;
+  Embedding word_, position_, token_type_;
+  NormLayer embedding_norm_;
+  Linear embedding_projection_;  // or none
+  std::vector<int32_t> buckets_;
+  std::vector<Block> blocks_;
+  NormLayer final_norm_;  // or none
+};
+
+}  // namespace headwise

@@ -1,0 +1,121 @@
+// Reads the output layer of each task, and runs it.
+#include "model/task_head.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/shape.h"
+
+namespace headwise {
+namespace {
+
+int64_t outputs_of(const ModelConfig& config) {
+  switch (config.task) {
+    case Task::hidden:
+      return 0;
+    case Task::masked_lm:
+    case Task::causal_lm:
+      return config.vocabulary;
+    case Task::seq2seq_lm:
+      return config.decoder_vocabulary;
+    case Task::classify:
+    case Task::classify_tokens:
+      return static_cast<int64_t>(config.labels.size());
+    case Task::answer:
+      return 2;
+    case Task::detect:
+      return 1;
+  }
+  return 0;
+}
+
+/// The bias of an output layer, by the name that the checkpoint has for it.
+Buffer read_bias(const TaskNames& names, int64_t outputs, WeightReader& reader) {
+  const std::string beside = names.output + ".bias";
+  if (names.bias == "final_logits_bias") {  // Marian stores a row
+    if (!reader.has(names.bias)) return {};
+    const TensorInfo& tensor = reader.take(names.bias, {1, outputs});
+    Buffer bias(outputs);
+    reader.files().read(tensor, bias.span());
+    return bias;
+  }
+  if (!names.bias.empty() && (reader.has(names.bias) || !reader.has(beside))) {
+    Buffer bias = reader.vector(names.bias, outputs);
+    reader.same_as(beside, *reader.files().find(names.bias));
+    return bias;
+  }
+  return reader.has(beside) ? reader.vector(beside, outputs) : Buffer();
+}
+
+}  // namespace
+
+TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
+                   WeightReader& reader)
+    : scale_(config.output_scale) {
+  const TaskNames names = task_names(config, prefix);
+  rows_ = names.rows;
+  if (names.output.empty()) return;
+  int64_t width = config.width;
+  for (const TaskStep& step : names.steps) {
+    // The last step before a tied output leads to the width of the embedding.
+    const int64_t next = names.tied ? config.embedding_width : width;
+    steps_.push_back(
+        {Linear(reader, {step.dense + ".weight", step.dense + ".bias"}, next, width),
+         step.activation,
+         step.norm.empty() ? NormLayer() : NormLayer(reader, step.norm, config, next)});
+    width = next;
+  }
+  const int64_t outputs = outputs_of(config);
+  const std::string own = names.output + ".weight";
+  const bool tied = names.tied && config.tied && word.tensor() != nullptr;
+  if (tied) reader.same_as(own, *word.tensor());
+  const TensorInfo& tensor = tied ? *word.tensor() : reader.take(own, {outputs, width});
+  const Floats weights = reader.floats(tensor);
+  PackedWeights packed(View<const float, 2>(weights.data, {outputs, width}));
+  reader.files().release(tensor);
+  output_ = Linear(std::move(packed), read_bias(names, outputs, reader));
+}
+
+Activations TaskHead::forward(View<const float, 2> hidden) const {
+  if (width() == 0) {
+    throw Error({.what = "the model has no output layer",
+                 .expected = "a model saved with one, for instance BertForMaskedLM",
+                 .hint = "ask for hidden states"});
+  }
+  Activations x(hidden.extent(0), hidden.extent(1));
+  for (int64_t row = 0; row < hidden.extent(0); ++row) {
+    for (int64_t c = 0; c < hidden.extent(1); ++c) x.rows(row, c) = scale_ * hidden(row, c);
+  }
+  for (const Step& step : steps_) {
+    Activations next(hidden.extent(0), step.dense.outputs());
+    step.dense(x.rows, next.rows, {.activation = step.activation});
+    if (step.norm.exists()) step.norm(next.rows, next.rows);
+    x = std::move(next);
+  }
+  Activations out(hidden.extent(0), width());
+  output_(x.rows, out.rows);
+  return out;
+}
+
+std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {
+  std::vector<int64_t> rows;
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    const int64_t begin = offsets[b], end = offsets[b + 1];
+    if (begin == end) continue;
+    switch (rows_) {
+      case TaskRows::all:
+        for (int64_t row = begin; row < end; ++row) rows.push_back(row);
+        break;
+      case TaskRows::first:
+        rows.push_back(begin);
+        break;
+      case TaskRows::last:
+        rows.push_back(end - 1);
+        break;
+    }
+  }
+  return rows;
+}
+
+}  // namespace headwise

@@ -1,0 +1,40 @@
+// The output layer of a model: what it does to hidden states, and to which of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "model/layers.h"
+#include "model/weight_names.h"
+#include "model/weight_reader.h"
+
+namespace headwise {
+
+class TaskHead {
+ public:
+  TaskHead() = default;
+  /// `word` is the embedding that the output may be tied to.
+  TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
+           WeightReader& reader);
+
+  Activations forward(View<const float, 2> hidden) const;
+  std::vector<int64_t> rows(std::span<const int64_t> offsets) const;
+  int64_t width() const { return output_.outputs(); }
+
+ private:
+  struct Step {
+    Linear dense;
+    Activation activation;
+    NormLayer norm;
+  };
+
+  TaskRows rows_ = TaskRows::all;
+  float scale_ = 1;
+  std::vector<Step> steps_;
+  Linear output_;
+};
+
+}  // namespace headwise

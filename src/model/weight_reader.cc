@@ -1,0 +1,97 @@
+// Checks names, shapes and values of tensors on their way into layers.
+#include "model/weight_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "headwise/core/error.h"
+#include "headwise/core/shape.h"
+#include "model/weight_names.h"
+
+namespace headwise {
+namespace {
+
+/// What the tensor may be called instead, for the hint of a missing one.
+std::string nearest(const TensorFiles& files, const std::string& name) {
+  const std::string_view ending =
+      std::string_view(name).substr(name.rfind('.', name.rfind('.') - 1) + 1);
+  for (const TensorInfo& tensor : files.tensors()) {
+    if (tensor.name.ends_with(ending)) return tensor.name;
+  }
+  return files.tensors().empty() ? "" : files.tensors().front().name;
+}
+
+}  // namespace
+
+const TensorInfo& WeightReader::take(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorInfo* const tensor = files_.find(name);
+  if (tensor == nullptr) {
+    const std::string near = nearest(files_, name);
+    throw Error(
+        {.what = "a tensor is missing from the checkpoint",
+         .where = name,
+         .got = fmt::format("{} tensors without it", files_.tensors().size()),
+         .expected = fmt::format("shape {}", to_string(shape)),
+         .hint = near.empty() ? "" : fmt::format("the checkpoint has, for instance, {}", near)});
+  }
+  if (tensor->shape != shape) {
+    std::vector<int64_t> turned(shape.rbegin(), shape.rend());
+    throw Error({.what = "a tensor does not have the shape that config.json gives it",
+                 .where = name,
+                 .got = to_string(tensor->shape),
+                 .expected = to_string(shape),
+                 .hint = tensor->shape == turned ? "it is transposed" : ""});
+  }
+  used_.insert(name);
+  if (!options_.allow_nonfinite) files_.check_finite(*tensor);
+  return *tensor;
+}
+
+Floats WeightReader::floats(const TensorInfo& tensor) const {
+  if (const float* mapped = files_.floats(tensor)) return {.data = mapped};
+  Floats floats{.copy = Buffer(element_count(tensor.shape))};
+  files_.read(tensor, floats.copy.span());
+  floats.data = floats.copy.data();
+  return floats;
+}
+
+Buffer WeightReader::vector(const std::string& name, int64_t size) {
+  Buffer values(size);
+  files_.read(take(name, {size}), values.span());
+  return values;
+}
+
+void WeightReader::same_as(const std::string& name, const TensorInfo& other) {
+  const TensorInfo* const tensor = files_.find(name);
+  if (tensor == nullptr) return;
+  used_.insert(name);
+  if (std::ranges::equal(tensor->bytes, other.bytes) && tensor->dtype == other.dtype) return;
+  throw Error({.what = "tensors that config.json ties together disagree",
+               .where = name,
+               .got = "other values",
+               .expected = fmt::format("those of {}", other.name),
+               .hint = "set \"tie_word_embeddings\" to false if they are meant to differ"});
+}
+
+void WeightReader::finish() const {
+  if (options_.allow_unexpected) return;
+  std::vector<std::string_view> unexpected;
+  for (const TensorInfo& tensor : files_.tensors()) {
+    if (!used_.contains(tensor.name) && !is_left_over(tensor.name)) {
+      unexpected.push_back(tensor.name);
+    }
+  }
+  if (unexpected.empty()) return;
+  throw Error({.what = "the checkpoint has tensors that the architecture does not know",
+               .where = std::string(unexpected.front()),
+               .got = fmt::format(
+                   "{} unexpected: {}", unexpected.size(),
+                   fmt::join(unexpected.begin(),
+                             unexpected.begin() + std::min<size_t>(5, unexpected.size()), ", ")),
+               .expected = "only what config.json describes",
+               .hint = "check \"architectures\" and \"model_type\", or allow unexpected tensors"});
+}
+
+}  // namespace headwise

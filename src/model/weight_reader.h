@@ -1,0 +1,52 @@
+// Takes the weights of layers out of a checkpoint: every tensor by name and shape, none left
+// behind.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+#include "headwise/io/tensor_file.h"
+
+namespace headwise {
+
+/// The numbers of a tensor: in the mapped file if they are float32 there, else a converted copy.
+struct Floats {
+  const float* data = nullptr;
+  Buffer copy{};
+};
+
+class WeightReader {
+ public:
+  struct Options {
+    bool allow_nonfinite = false;
+    bool allow_unexpected = false;
+  };
+  WeightReader(TensorFiles files, Options options) : files_(std::move(files)), options_(options) {}
+
+  bool has(const std::string& name) const { return files_.find(name) != nullptr; }
+
+  /// The tensor, which must be there in this shape; marks it as used.
+  const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
+  Floats floats(const TensorInfo& tensor) const;
+
+  /// A vector that the model keeps.
+  Buffer vector(const std::string& name, int64_t size);
+
+  /// Marks a tensor as used that says again what another one says, and checks that it does.
+  void same_as(const std::string& name, const TensorInfo& other);
+
+  /// Throws Error if there are tensors that nobody took and that are not known to be left over.
+  void finish() const;
+
+  const TensorFiles& files() const { return files_; }
+
+ private:
+  TensorFiles files_;
+  Options options_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace headwise

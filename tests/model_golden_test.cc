@@ -1,0 +1,207 @@
+// Models against transformers: hidden states, maps, outputs, gates and pruned heads of small random
+// checkpoints of every architecture. tests/golden/models/README.md says what is compared.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headwise/io/tensor_file.h"
+#include "headwise/model/model.h"
+
+namespace headwise {
+namespace {
+
+/// The largest difference that float32 may make, relative to the largest value.
+constexpr double kTolerance = 2e-5;
+
+std::filesystem::path golden_models() { return std::filesystem::path(HEADWISE_GOLDEN) / "models"; }
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_models())) {
+    if (std::filesystem::exists(entry.path() / "expected.safetensors")) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+class Expected {
+ public:
+  explicit Expected(const std::filesystem::path& folder)
+      : files_(TensorFiles::open(folder / "expected.safetensors")) {}
+
+  bool has(const std::string& name) const { return files_.find(name) != nullptr; }
+
+  std::vector<float> floats(const std::string& name) const {
+    const TensorInfo* tensor = files_.find(name);
+    std::vector<float> values(tensor->size());
+    files_.read(*tensor, values);
+    return values;
+  }
+
+  std::vector<int64_t> integers(const std::string& name) const {
+    const TensorInfo* tensor = files_.find(name);
+    std::vector<int64_t> values(tensor->size());
+    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+    return values;
+  }
+
+  TokenBatch batch(const std::string& ids, const std::string& lengths) const {
+    TokenBatch batch;
+    const std::vector<int64_t> all = integers(ids);
+    const std::vector<int64_t> types =
+        ids == "ids" && has("type_ids") ? integers("type_ids") : std::vector<int64_t>{};
+    int64_t at = 0;
+    for (const int64_t length : integers(lengths)) {
+      const std::vector<int32_t> text(all.begin() + at, all.begin() + at + length);
+      std::vector<int32_t> kinds;
+      if (!types.empty()) kinds.assign(types.begin() + at, types.begin() + at + length);
+      batch.add(text, kinds);
+      at += length;
+    }
+    return batch;
+  }
+
+ private:
+  TensorFiles files_;
+};
+
+void expect_near(const std::string& what, std::span<const float> got,
+                 std::span<const float> expected) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  float largest = 0, error = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    error = std::max(error, std::isnan(got[i]) ? INFINITY : std::abs(got[i] - expected[i]));
+  }
+  EXPECT_LE(error, kTolerance * largest) << what << ", largest value " << largest;
+}
+
+void expect_near(const std::string& what, const Activations& got, std::span<const float> expected) {
+  expect_near(what,
+              std::span<const float>(got.rows.data(), got.rows.extent(0) * got.rows.extent(1)),
+              expected);
+}
+
+/// Keeps what the golden files have.
+class Recorder : public ForwardObserver {
+ public:
+  explicit Recorder(bool two) : two_(two) {}
+
+  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
+                View<float, 3>, View<const float, 2>) override {
+    std::vector<int64_t> rows(attention.q.extent(0));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
+    const AttentionMaps maps = attention_maps(attention, rows);
+    std::vector<float>& flat = values[site.name + ".map"];
+    for (size_t b = 0; b + 1 < attention.q_offsets.size(); ++b) {
+      for (int64_t h = 0; h < maps.heads; ++h) {
+        for (int64_t row = attention.q_offsets[b]; row < attention.q_offsets[b + 1]; ++row) {
+          const auto weights = maps.row(row, h);
+          flat.insert(flat.end(), weights.begin(), weights.end());
+        }
+      }
+    }
+  }
+
+  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+    const std::string prefix = !two_ ? "" : side == Side::encoder ? "enc." : "dec.";
+    values[layer < 0 ? prefix + "embeddings" : fmt::format("{}L{}.hidden", prefix, layer)].assign(
+        rows.data(), rows.data() + rows.extent(0) * rows.extent(1));
+  }
+
+  std::map<std::string, std::vector<float>> values;
+
+ private:
+  bool two_;
+};
+
+class ModelGolden : public testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path folder() const { return golden_models() / GetParam(); }
+
+  /// All outputs that the golden file has under `prefix`.
+  void expect_outputs(const Model& model, const Expected& expected, const ForwardOptions& options,
+                      const std::string& prefix) const {
+    const TokenBatch batch = expected.batch("ids", "lengths");
+    const bool two = model.config().encoder_decoder();
+    Activations hidden;
+    std::vector<int64_t> offsets = batch.offsets;
+    if (two) {
+      const TokenBatch target = expected.batch("decoder_ids", "decoder_lengths");
+      if (expected.has(prefix + "enc.final")) {
+        expect_near(prefix + "enc.final", model.hidden(batch, options),
+                    expected.floats(prefix + "enc.final"));
+      }
+      hidden = model.hidden(batch, target, options);
+      offsets = target.offsets;
+    } else {
+      hidden = model.hidden(batch, options);
+    }
+    const std::string final = prefix + (two ? "dec.final" : "final");
+    if (expected.has(final)) expect_near(final, hidden, expected.floats(final));
+    if (model.output_width() == 0) return;
+    const Activations out = model.output(gather(hidden.rows, model.output_rows(offsets)).rows);
+    if (model.config().task == Task::answer) {
+      for (const int64_t which : {0, 1}) {
+        const std::string name = prefix + (which == 0 ? "start_logits" : "end_logits");
+        std::vector<float> column;
+        for (int64_t row = 0; row < out.rows.extent(0); ++row)
+          column.push_back(out.rows(row, which));
+        expect_near(name, column, expected.floats(name));
+      }
+    } else {
+      expect_near(prefix + "logits", out, expected.floats(prefix + "logits"));
+    }
+  }
+};
+
+TEST_P(ModelGolden, HiddenStatesAndMaps) {
+  const Expected expected(folder());
+  const Model model = Model::load(folder());
+  Recorder recorder(model.config().encoder_decoder());
+  const ForwardOptions options{.observer = &recorder};
+  const TokenBatch batch = expected.batch("ids", "lengths");
+  if (model.config().encoder_decoder()) {
+    (void)model.hidden(batch, expected.batch("decoder_ids", "decoder_lengths"), options);
+  } else {
+    (void)model.hidden(batch, options);
+  }
+  int compared = 0;
+  for (const auto& [name, values] : recorder.values) {
+    if (!expected.has(name)) continue;
+    expect_near(name, values, expected.floats(name));
+    ++compared;
+  }
+  if (compared == 0) GTEST_SKIP() << "this folder has outputs only";
+}
+
+TEST_P(ModelGolden, Outputs) { expect_outputs(Model::load(folder()), Expected(folder()), {}, ""); }
+
+TEST_P(ModelGolden, GatedOutputs) {
+  const Expected expected(folder());
+  const Model model = Model::load(folder());
+  std::vector<float> gates;
+  for (const AttentionSite& site : model.attentions()) {
+    if (!expected.has("gates." + site.name)) GTEST_SKIP() << "no gates in this folder";
+    const std::vector<float> of_site = expected.floats("gates." + site.name);
+    ASSERT_EQ(of_site.size(), site.heads.size()) << site.name;
+    gates.insert(gates.end(), of_site.begin(), of_site.end());
+  }
+  expect_outputs(model, expected,
+                 {.gates = View<const float, 2>(gates.data(), {1, std::ssize(gates)})}, "gated.");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModelGolden, testing::ValuesIn(model_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace headwise
