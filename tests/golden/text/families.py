@@ -12,6 +12,21 @@ LLAMA3_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+CL100K_PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+O200K_PATTERN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN_PATTERN = O200K_PATTERN.replace(CONTRACTION, "").replace("{1,3}", "")
+QWEN3_5_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 QWEN2_PATTERN = LLAMA3_PATTERN.replace("{1,3}", "")
 
 
@@ -115,8 +130,8 @@ def roberta():
     return gpt2() | {"post_processor": processor}
 
 
-def split(pattern):
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+def split(pattern, kind="Regex", behavior="Isolated", invert=False):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
 
 
 def llama3(bos):
@@ -230,3 +245,35 @@ def xlmr(charsmap):
                  sequence("pretokenizers", {"type": "WhitespaceSplit"}, metaspace),
                  template("<s>:0 $A:0 </s>:0", "<s>:0 $A:0 </s>:0 </s>:0 $B:0 </s>:0", {"<s>": 0, "</s>": 2}),
                  {"type": "Metaspace", "replacement": "▁", "str_rep": "▁", "add_prefix_space": True})
+
+
+def single_parts():
+    """Normalizers and pre-tokenizers that no family above has, each before plain bytes."""
+    to_bytes = byte_level_part(False, True, use_regex=False)
+    plain = lambda *pre_tokenizers: (None, sequence("pretokenizers", *pre_tokenizers, to_bytes))
+    normalized = lambda *normalizers: (sequence("normalizers", *normalizers), byte_level_part(False, True, use_regex=True))
+    return {
+        "cl100k": plain(split(CL100K_PATTERN)),
+        "o200k": plain(split(O200K_PATTERN)),
+        "tekken": plain(split(TEKKEN_PATTERN)),
+        "qwen3.5": plain(split(QWEN3_5_PATTERN)),
+        "falcon": (None, sequence(
+            "pretokenizers", {"type": "Punctuation", "behavior": "Contiguous"}, byte_level_part(False, True, use_regex=True),
+            {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
+        "prefix-space": (None, byte_level_part(True, True, use_regex=True)),
+        "whitespace": plain({"type": "Whitespace"}),
+        "splits": plain(split(",", "String", "Removed"), split("a", "String", "MergedWithPrevious"),
+                        split("e", "String", "MergedWithNext"), split(r"\s+", behavior="Contiguous"),
+                        {"type": "CharDelimiterSplit", "delimiter": "-"}),
+        "inverted": plain(split(r"\s+", behavior="Removed", invert=True)),
+        "nfd": normalized({"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}),
+        "nfkc": normalized({"type": "Nmt"}, {"type": "NFKC"}, {"type": "Replace", "pattern": {"Regex": r"\s{2,}"}, "content": " "},
+                           {"type": "Strip", "strip_left": True, "strip_right": True}),
+        "nfkd": normalized({"type": "NFKD"}),
+        "accented-bert": ({"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+                           "lowercase": True}, byte_level_part(False, True, use_regex=True)),
+    }
+
+
+def byte_level_of(normalizer, pre_tokenizer):
+    return parts(normalizer, pre_tokenizer, None, byte_level_part(False, True, use_regex=True))

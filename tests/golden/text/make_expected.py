@@ -2,7 +2,7 @@
 
 Run after make_tokenizers.py, with the pinned packages of ../requirements.txt:  python make_expected.py [NAME…]
 A file has, after what it is about:
-  hashes N   then for every line of lines.txt the CRC-32 of its encodings and of its decodings
+  hashes N   then for every line of lines.txt (or one in `stride`) the CRC-32 of its encodings and of its decodings
   sweep N    then for every block of 4,096 code points the CRC-32 of the encodings of texts with all of them
   cases N    then readable encodings of some lines, pairs and truncations, one to a row; the fields are those of `Case`
 """
@@ -87,10 +87,10 @@ def readable_lines():
 
 
 def cases(peer):
-    lines = readable_lines()
+    lines = readable_lines()[:: 2 * peer.stride - 1]
     yield from (Case(line) for line in lines)
-    yield from (Case(line, special=False) for line in lines[:: len(lines) // 12])
-    if not peer.pairs:
+    yield from (Case(line, special=False) for line in lines[::7])
+    if not peer.pairs or peer.stride > 1:
         return
     pairs = list(zip(lines[::7], lines[4::7]))
     yield from (Case(a, b) for a, b in pairs)
@@ -106,7 +106,7 @@ def cases(peer):
 
 def sections(peer):
     return {
-        "hashes": [line_hashes(peer, text) for text in LINES],
+        "hashes": [line_hashes(peer, text) for text in LINES[:: peer.stride]],
         "sweep": [f"{block:03x} {sweep_hash(peer, block)}" for block in SWEEP] if peer.swept else [],
         "cases": [case.row(peer) for case in cases(peer)],
     }
@@ -115,11 +115,11 @@ def sections(peer):
 def write(name):
     peer = PEERS[name]()
     expected = sections(peer)
-    folders = [name] + [folder for folder, (same, _) in SAME.items() if same == name]
+    folders = [name.removesuffix("-target")] + [folder for folder, (same, _) in SAME.items() if same == name]
     for folder in folders[1:]:
         assert sections(SAME[folder][1]()) == expected, f"{folder} differs from {name}"
     rows = [f"about tokenizers {tokenizers.__version__}", f"about transformers {transformers.__version__}",
-            f"folders {' '.join(folders)}", f"compared {peer.compared}", f"size {peer.size}"]
+            f"folders {' '.join(folders)}", f"compared {peer.compared}", f"stride {peer.stride}", f"size {peer.size}"]
     for title, section in expected.items():
         rows += [f"{title} {len(section)}", *section]
     path = HERE / "expected" / f"{name}.txt"

@@ -139,6 +139,14 @@ def write_byte_level():
     write_tokenizer("smollm", families.smollm(), smollm, families.added(smollm, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
 
 
+def write_single_parts():
+    vocab = {token: id for id, token in enumerate(sorted(families.BYTE_ALPHABET))}
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "",
+             "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}
+    for name, (normalizer, pre_tokenizer) in families.single_parts().items():
+        write_tokenizer(f"part-{name}", families.byte_level_of(normalizer, pre_tokenizer), model, [])
+
+
 def write_vocab_and_merges(name, model, config=None):
     write(OUT / name / "vocab.json", compact(model["vocab"]))
     write(OUT / name / "merges.txt", "#version: 0.2\n" + "".join(f"{merge}\n" for merge in model["merges"]))
@@ -232,6 +240,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     write_wordpiece()
     write_byte_level()
+    write_single_parts()
     write_byte_fallback()
     with tempfile.TemporaryDirectory() as folder:
         rules = small_rules(pathlib.Path(folder))

@@ -25,8 +25,9 @@ class FastPeer:
     pairs = swept = True
     compared = "all"
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer, stride=1):
         self.tokenizer = tokenizer
+        self.stride = stride  # every so many lines are compared
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = False
@@ -51,12 +52,15 @@ class MarianPeer:
     """transformers' Marian tokenizer, which is in Python; offsets are SentencePiece's. It has no words and no types."""
 
     pairs = swept = False
-    compared = "ids offsets"
+    stride = 1
     pad = None
 
-    def __init__(self, folder):
+    def __init__(self, folder, target=False):
         self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
         self.size = len(self.tokenizer)
+        self.compared = "ids offsets of the target" if target else "ids offsets"
+        self.argument = "text_target" if target else "text"
+        self.sentencepiece = self.tokenizer.spm_target if target else self.tokenizer.spm_source
 
     def pieces(self, text):
         """(piece, begin, end): the text is cut at special tokens, and SentencePiece sees what is between."""
@@ -69,12 +73,12 @@ class MarianPeer:
                 if code:
                     yield code[0], at, at + len(code[0])
                 base = at + len(part) - len(rest)
-                for piece in self.tokenizer.spm_source.encode(rest, return_type="proto").pieces:
+                for piece in self.sentencepiece.encode(rest, return_type="proto").pieces:
                     yield piece.piece, base + piece.begin, base + piece.end
             at += len(part)
 
     def encode(self, text, pair=None, special=True, truncate=None, pad=None):
-        ids = self.tokenizer(text, add_special_tokens=special)["input_ids"]
+        ids = self.tokenizer(**{self.argument: text}, add_special_tokens=special)["input_ids"]
         found = list(self.pieces(text))
         offsets = [(begin, end) for _, begin, end in found] + [(0, 0)] * special
         assert [self.tokenizer.convert_tokens_to_ids(piece) for piece, _, _ in found] == ids[: len(ids) - special], text
@@ -86,8 +90,8 @@ class MarianPeer:
         return self.tokenizer.decode(ids, skip_special_tokens=skip)
 
 
-def from_json(name):
-    return FastPeer(tokenizers.Tokenizer.from_file(str(TOKENIZERS / name / "tokenizer.json")))
+def from_json(name, stride=1):
+    return FastPeer(tokenizers.Tokenizer.from_file(str(TOKENIZERS / name / "tokenizer.json")), stride)
 
 
 def from_transformers(kind, name):
@@ -97,8 +101,10 @@ def from_transformers(kind, name):
 JSON = ["added-tokens", "bert-cased", "bert-uncased", "gpt-neox", "gpt2", "llama2", "llama3", "mistral", "mpnet", "qwen2",
         "roberta", "smollm", "t5", "t5-strip", "xlmr"]
 PEERS = {name: functools.partial(from_json, name) for name in JSON}
+PEERS |= {path.name: functools.partial(from_json, path.name, stride=4) for path in sorted(TOKENIZERS.glob("part-*"))}
 PEERS["t5-sentencepiece"] = functools.partial(from_transformers, "T5Tokenizer", "t5-sentencepiece")
 PEERS["marian"] = functools.partial(MarianPeer, TOKENIZERS / "marian")
+PEERS["marian-target"] = functools.partial(MarianPeer, TOKENIZERS / "marian", target=True)
 SAME = {  # folders with other files, which transformers understands as it does the tokenizer.json of another
     "bert-vocab": ("bert-uncased", functools.partial(from_transformers, "BertTokenizer", "bert-vocab")),
     "bert-cased-vocab": ("bert-cased", functools.partial(from_transformers, "BertTokenizer", "bert-cased-vocab")),
