@@ -49,14 +49,16 @@ class StrictReader : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t byte, const std::string& token, const Json::exception& error) override {
-    const std::string_view reason = error.what();
-    const size_t cut = reason.find("] ");  // before it is the number of the exception
+    std::string_view reason = error.what();
+    reason.remove_prefix(
+        std::min(reason.find("] ") + 2, reason.size()));  // the number of the error
+    if (reason.starts_with("parse error at ")) reason.remove_prefix(15);
+    reason = reason.substr(0, std::min(reason.find("; last read: '"), size_t{200}));
+    const size_t tail = std::min(token.size(), size_t{40});
     throw Error(
         {.what = "json: not valid",
          .where = fmt::format("{}, byte {}", where_, byte),
-         .got = fmt::format("near {}: {}",
-                            quote(token.substr(token.size() - std::min(token.size(), size_t{40}))),
-                            cut == reason.npos ? reason : reason.substr(cut + 2)),
+         .got = fmt::format("{}; near {}", reason, quote(token.substr(token.size() - tail))),
          .expected = "one JSON value in UTF-8"});
   }
 

@@ -252,7 +252,10 @@ Safetensors parse_safetensors(std::span<const std::byte> file, const std::filesy
 }
 
 std::string conversion_command(const std::filesystem::path& folder) {
-  const std::string name = folder.empty() ? "." : folder.string();
+  std::string name;  // in single quotes
+  for (const char c : folder.empty() ? "." : folder.string()) {
+    name += c == '\'' ? "'\\''" : std::string(1, c);
+  }
   return fmt::format(
       "python -c \"import sys, transformers as t; f = sys.argv[1]; "
       "getattr(t, t.AutoConfig.from_pretrained(f).architectures[0]).from_pretrained(f)"

@@ -15,6 +15,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 namespace fs = std::filesystem;
@@ -244,6 +245,9 @@ TEST(TensorFolder, WithOnlyAPickleSaysHowToConvertIt) {
   EXPECT_THAT(error.expected, HasSubstr("model.safetensors"));
   EXPECT_THAT(error.hint, AllOf(HasSubstr("python -c \"import sys, transformers"),
                                 HasSubstr("'" + folder.path().string() + "'")));
+  const fs::path odd = folder.path() / "it's";
+  folder.write(odd / "model.pt", "");
+  EXPECT_THAT(error_of([&] { TensorFiles::open(odd); }).hint, EndsWith("/it'\\''s'"));
 }
 
 TEST(TensorFolder, WithoutItsFileSaysWhatIsThere) {

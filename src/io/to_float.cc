@@ -38,15 +38,17 @@ struct BF16 {
 };
 struct F16 {
   using Bits = uint16_t;
+  static uint32_t mask(bool condition) { return condition ? ~0u : 0u; }
   static float value(uint16_t x) {
     const uint32_t magnitude = x & 0x7fffu;
     // A subnormal is m 2^-24, the last bits of 0.5 + m 2^-24; any other moves to its new place.
     const uint32_t subnormal =
         std::bit_cast<uint32_t>(std::bit_cast<float>(0x3f000000u | (magnitude & 0x3ffu)) - 0.5f);
-    const uint32_t exponent_shift = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
-    const uint32_t normal = (magnitude << 13) + exponent_shift;
+    const uint32_t exponent_shift = 112u + (112u & mask(magnitude >= 0x7c00u));
+    const uint32_t normal = (magnitude << 13) + (exponent_shift << 23);
     const uint32_t sign = uint32_t{x & 0x8000u} << 16;
-    return std::bit_cast<float>(sign | (magnitude < 0x400u ? subnormal : normal));
+    const uint32_t small = mask(magnitude < 0x400u);
+    return std::bit_cast<float>(sign | (subnormal & small) | (normal & ~small));
   }
 };
 

@@ -1,0 +1,15 @@
+// Where a model is: a folder, or an id in the local Hugging Face cache.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace headwise {
+
+/// The folder with the config.json of a model that is named by its folder, or by an id (org/name)
+/// whose main revision is in the cache. The cache is HF_HUB_CACHE, else HF_HOME/hub, else
+/// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. Nothing is fetched: a model that
+/// is not there throws Error with the command that fetches it.
+std::filesystem::path find_model(const std::string& folder_or_id);
+
+}  // namespace headwise
