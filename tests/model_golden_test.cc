@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "headwise/io/tensor_file.h"
+#include "headwise/model/generate.h"
 #include "headwise/model/model.h"
+#include "headwise/model/sentence_embedding.h"
 
 namespace headwise {
 namespace {
@@ -198,6 +200,43 @@ TEST_P(ModelGolden, GatedOutputs) {
   }
   expect_outputs(model, expected,
                  {.gates = View<const float, 2>(gates.data(), {1, std::ssize(gates)})}, "gated.");
+}
+
+TEST_P(ModelGolden, Generation) {
+  const Expected expected(folder());
+  if (!expected.has("generate.0.ids")) GTEST_SKIP() << "this folder generates nothing";
+  const Model model = Model::load(folder());
+  const TokenBatch batch = expected.batch("ids", "lengths");
+  for (int at = 0; expected.has(fmt::format("generate.{}.ids", at)); ++at) {
+    const std::string name = fmt::format("generate.{}.", at);
+    const std::vector<float> how = expected.floats(name + "options");
+    GenerateOptions options = read_generation(folder(), model.config());
+    options.beams = static_cast<int64_t>(how[0]);
+    options.length_penalty = how[1];
+    options.early_stopping = how[2] != 0;
+    options.max_new_tokens = static_cast<int64_t>(how[3]);
+    const std::vector<Generated> got = generate(model, batch, options);
+    const TokenBatch ids = expected.batch(name + "ids", name + "lengths");
+    ASSERT_EQ(std::ssize(got), ids.texts());
+    for (int64_t b = 0; b < ids.texts(); ++b) {
+      EXPECT_EQ(got[b].ids,
+                std::vector(ids.ids.begin() + ids.offsets[b], ids.ids.begin() + ids.offsets[b + 1]))
+          << name << " text " << b;
+      if (options.beams == 1) continue;
+      EXPECT_NEAR(got[b].score, expected.floats(name + "scores")[b], 1e-4) << name << " text " << b;
+    }
+  }
+}
+
+TEST_P(ModelGolden, SentenceEmbedding) {
+  const Expected expected(folder());
+  if (!expected.has("embedding")) GTEST_SKIP() << "this folder has no sentence embedding";
+  const Model model = Model::load(folder());
+  const TokenBatch batch = expected.batch("ids", "lengths");
+  const auto pooling = SentencePooling::find(folder());
+  ASSERT_TRUE(pooling);
+  expect_near("embedding", pooling->embed(model.hidden(batch).rows, batch.offsets),
+              expected.floats("embedding"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelGolden, testing::ValuesIn(model_names()),

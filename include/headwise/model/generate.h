@@ -1,0 +1,52 @@
+// Writing text with a model: greedy, by drawing, or by beam search, with a key/value cache.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 64;
+
+  // Beam search if there are more than one. A hypothesis of n tokens scores the sum of their log
+  // probabilities over n^length_penalty; with early_stopping a text is done as soon as it has as
+  // many hypotheses as beams.
+  int64_t beams = 1;
+  float length_penalty = 1;
+  bool early_stopping = false;
+
+  // Drawing, without beams: from the distribution at this temperature, cut to the top_k most
+  // probable tokens (0: all) and then to those that make up top_p.
+  bool sample = false;
+  float temperature = 1;
+  int64_t top_k = 0;
+  float top_p = 1;
+  uint64_t seed = 0;
+
+  std::vector<int32_t> eos{};           // tokens that end a text
+  std::vector<int32_t> suppressed{};    // tokens that are never written
+  std::optional<int32_t> forced_eos{};  // the last token of a text that has reached its length
+  ForwardOptions forward{};
+};
+
+/// As generation_config.json of the folder says, or config.json where there is none. Throws Error
+/// for settings that would change the text and are not supported.
+GenerateOptions read_generation(const std::filesystem::path& folder, const ModelConfig& config);
+
+struct Generated {
+  std::vector<int32_t> ids{};  // the new tokens, with the one that ended the text
+  double score = 0;            // of beam search
+};
+
+/// Continues the prompts, or answers the sources of an encoder-decoder; one result per text, which
+/// does not depend on the other texts.
+std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
+                                const GenerateOptions& options);
+
+}  // namespace headwise

@@ -1,0 +1,39 @@
+// One vector per text: pooled hidden states, as a sentence-transformers folder describes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+class SentencePooling {
+ public:
+  /// What modules.json of the folder says, or nothing if there is none. Throws Error for a module
+  /// that is not known.
+  static std::optional<SentencePooling> find(const std::filesystem::path& folder);
+
+  /// The mean over the tokens of a text, for models that describe nothing.
+  static SentencePooling mean();
+
+  SentencePooling(SentencePooling&&) noexcept;
+  SentencePooling& operator=(SentencePooling&&) noexcept;
+  ~SentencePooling();
+
+  /// [B, E] from hidden states [T, C]; every text has at least one token.
+  Activations embed(View<const float, 2> hidden, std::span<const int64_t> offsets) const;
+
+  /// The length to which the folder says that texts are cut.
+  std::optional<int64_t> max_tokens() const;
+
+ private:
+  struct Parts;
+  explicit SentencePooling(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace headwise
