@@ -1,0 +1,46 @@
+// Base64: four characters for three bytes.
+#include "text/base64.h"
+
+#include <cstdint>
+
+#include "headwise/core/error.h"
+
+namespace headwise::text {
+namespace {
+
+int value_of(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& got) {
+  throw Error({.what = "tokenizer: not base64",
+               .where = where,
+               .got = got,
+               .expected = "groups of four of A-Z, a-z, 0-9, + and /, the last padded with ="});
+}
+
+}  // namespace
+
+std::string decode_base64(std::string_view text, const std::string& where) {
+  if (text.size() % 4 != 0) refuse(where, std::to_string(text.size()) + " characters");
+  size_t padding = 0;
+  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+  std::string out;
+  out.reserve(text.size() / 4 * 3);
+  for (size_t at = 0; at < text.size(); at += 4) {
+    uint32_t bits = 0;
+    for (size_t i = at; i < at + 4; ++i) {
+      const int value = i >= text.size() - padding ? 0 : value_of(text[i]);
+      if (value < 0) refuse(where, "another character, number " + std::to_string(i));
+      bits = bits << 6 | static_cast<uint32_t>(value);
+    }
+    for (int shift = 16; shift >= 0; shift -= 8) out.push_back(static_cast<char>(bits >> shift));
+  }
+  out.resize(out.size() - padding);
+  return out;
+}
+
+}  // namespace headwise::text

@@ -1,0 +1,93 @@
+// What stands behind a Tokenizer: text to tokens with their places, and tokens to text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/text/tokenizer.h"
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
+
+namespace headwise::text {
+
+/// A token and its place in the text.
+struct PlacedToken {
+  int32_t id = 0;
+  int32_t word = 0;
+  TokenSpan bytes{};
+  TokenSpan code_points{};
+  uint32_t space_before = 0;  // how many characters of the token are space at its begin
+  uint32_t space_behind = 0;
+};
+
+/// What one thread needs while it encodes; kept for the next time.
+struct Workspace {
+  SplitText split;
+  AlignedText part;
+  AlignedText joined;
+  ModelScratch model;
+  std::vector<ModelToken> tokens;
+  std::vector<uint32_t> code_points;  // the index of each byte's code point; empty for ASCII
+  std::vector<PlacedToken> placed[2];
+};
+
+/// The index of the code point that each byte belongs to, and their number at the end; bytes that
+/// are no UTF-8 count for themselves. Empty for ASCII.
+void index_code_points(std::string_view text, std::vector<uint32_t>& out);
+
+/// The byte that so many code points come behind or before.
+int64_t byte_after(std::string_view text, int64_t byte, int64_t code_points);
+int64_t byte_before(std::string_view text, int64_t byte, int64_t code_points);
+
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual void tokenize(std::string_view text, bool target, Workspace& workspace,
+                        std::vector<PlacedToken>& out) const = 0;
+  virtual std::string decode(std::span<const int32_t> ids, bool skip_special) const = 0;
+  virtual int64_t size() const = 0;
+  virtual std::string token(int32_t id) const = 0;
+  virtual std::optional<int32_t> id(std::string_view token) const = 0;
+  virtual bool is_special(int32_t id) const = 0;
+  virtual std::string kind() const = 0;
+};
+
+/// The parts of a tokenizer.json; only the model must be there.
+struct PipelineParts {
+  std::unique_ptr<const Normalizer> normalizer{};
+  std::unique_ptr<const PreTokenizer> pre_tokenizer{};
+  std::unique_ptr<const Model> model{};
+  std::unique_ptr<const Decoder> decoder{};
+  std::vector<AddedToken> added_tokens{};
+  bool needs_space_counts = false;  // a post-processor trims offsets
+};
+std::unique_ptr<const Pipeline> make_pipeline(PipelineParts parts);
+
+/// All of a tokenizer.
+struct TokenizerParts {
+  std::unique_ptr<const Pipeline> pipeline{};
+  PostProcessor post_processor{};
+  Tokenizer::SpecialTokens special_tokens{};
+  bool clean_up_spaces = false;
+  bool truncate_left = false;
+  bool pad_left = false;
+  std::optional<int32_t> pad_id{};  // else the pad token's
+  int32_t pad_type = 0;
+};
+
+/// From the folder's tokenizer.json.
+TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
+
+/// From what else the folder has; nothing if it has no tokenizer.
+std::optional<TokenizerParts> read_tokenizer_folder(const std::filesystem::path& folder);
+
+}  // namespace headwise::text
