@@ -48,27 +48,39 @@ StackConfig read_stack(ConfigFields& fields, const ModelConfig& config, const St
   return stack;
 }
 
-/// The names in `architectures` after the family's, and what they are for.
-const std::map<std::string_view, Task>& tasks() {
-  static const std::map<std::string_view, Task> tasks = {
-      {"Model", Task::hidden},
-      {"EncoderModel", Task::hidden},
-      {"ForMaskedLM", Task::masked_lm},
-      {"ForPreTraining", Task::masked_lm},
-      {"LMHeadModel", Task::causal_lm},
-      {"ForCausalLM", Task::causal_lm},
-      {"MTModel", Task::seq2seq_lm},
-      {"ForConditionalGeneration", Task::seq2seq_lm},
-      {"ForSequenceClassification", Task::classify},
-      {"ForTokenClassification", Task::classify_tokens},
-      {"ForQuestionAnswering", Task::answer},
-  };
-  return tasks;
-}
+/// What the classes of a family are called after its name, and what they are for.
+using Classes = std::map<std::string_view, Task>;
 
-/// The family's name in the names of classes, and the tasks that its reader knows.
+const Classes kEncoderClasses = {{"Model", Task::hidden},
+                                 {"ForMaskedLM", Task::masked_lm},
+                                 {"ForSequenceClassification", Task::classify},
+                                 {"ForTokenClassification", Task::classify_tokens},
+                                 {"ForQuestionAnswering", Task::answer}};
+const Classes kBertClasses = [] {
+  Classes classes = kEncoderClasses;
+  classes["ForPreTraining"] = Task::masked_lm;
+  classes["ForNextSentencePrediction"] = Task::classify;
+  return classes;
+}();
+const Classes kElectraClasses = [] {
+  Classes classes = kEncoderClasses;
+  classes["ForPreTraining"] = Task::detect;
+  return classes;
+}();
+const Classes kDecoderClasses = {{"Model", Task::hidden},
+                                 {"ForCausalLM", Task::causal_lm},
+                                 {"LMHeadModel", Task::causal_lm},
+                                 {"ForSequenceClassification", Task::classify},
+                                 {"ForTokenClassification", Task::classify_tokens},
+                                 {"ForQuestionAnswering", Task::answer}};
+const Classes kMarianClasses = {{"Model", Task::hidden}, {"MTModel", Task::seq2seq_lm}};
+const Classes kT5Classes = {{"Model", Task::hidden},
+                            {"EncoderModel", Task::hidden},
+                            {"ForConditionalGeneration", Task::seq2seq_lm}};
+
 struct Family {
-  const char* name;
+  const char* name;  // in the names of classes
+  const Classes& classes;
   void (*read)(ConfigFields&, ModelConfig&);
 };
 
@@ -88,6 +100,7 @@ void read_bert(ConfigFields& fields, ModelConfig& config) {
                              "32");
     }
     config.relative = {.buckets = 32, .max_distance = 128};
+    fields.use("type_vocab_size");  // written, but MPNet has no token types
   } else {
     config.token_types = fields.size("type_vocab_size", 2);
   }
@@ -307,34 +320,35 @@ void read_t5(ConfigFields& fields, ModelConfig& config) {
 
 const std::map<std::string_view, Family>& families() {
   static const std::map<std::string_view, Family> families = {
-      {"bert", {"Bert", read_bert}},
-      {"roberta", {"Roberta", read_bert}},
-      {"xlm-roberta", {"XLMRoberta", read_bert}},
-      {"electra", {"Electra", read_bert}},
-      {"mpnet", {"MPNet", read_bert}},
-      {"distilbert", {"DistilBert", read_distilbert}},
-      {"gpt2", {"GPT2", read_gpt2}},
-      {"gpt_neox", {"GPTNeoX", read_gpt_neox}},
-      {"llama", {"Llama", read_llama}},
-      {"mistral", {"Mistral", read_llama}},
-      {"qwen2", {"Qwen2", read_llama}},
-      {"qwen3", {"Qwen3", read_llama}},
-      {"smollm3", {"SmolLM3", read_llama}},
-      {"marian", {"Marian", read_marian}},
-      {"t5", {"T5", read_t5}},
+      {"bert", {"Bert", kBertClasses, read_bert}},
+      {"roberta", {"Roberta", kEncoderClasses, read_bert}},
+      {"xlm-roberta", {"XLMRoberta", kEncoderClasses, read_bert}},
+      {"electra", {"Electra", kElectraClasses, read_bert}},
+      {"mpnet", {"MPNet", kEncoderClasses, read_bert}},
+      {"distilbert", {"DistilBert", kEncoderClasses, read_distilbert}},
+      {"gpt2", {"GPT2", kDecoderClasses, read_gpt2}},
+      {"gpt_neox", {"GPTNeoX", kDecoderClasses, read_gpt_neox}},
+      {"llama", {"Llama", kDecoderClasses, read_llama}},
+      {"mistral", {"Mistral", kDecoderClasses, read_llama}},
+      {"qwen2", {"Qwen2", kDecoderClasses, read_llama}},
+      {"qwen3", {"Qwen3", kDecoderClasses, read_llama}},
+      {"smollm3", {"SmolLM3", kDecoderClasses, read_llama}},
+      {"marian", {"Marian", kMarianClasses, read_marian}},
+      {"t5", {"T5", kT5Classes, read_t5}},
   };
   return families;
 }
 
 Task read_task(const JsonObject& object, const Family& family, const std::string& architecture) {
   if (architecture.empty()) return Task::hidden;
-  if (architecture == "ElectraForPreTraining") return Task::detect;
   if (architecture.starts_with(family.name)) {
-    const auto found = tasks().find(architecture.substr(std::string_view(family.name).size()));
-    if (found != tasks().end()) return found->second;
+    const auto found = family.classes.find(
+        std::string_view(architecture).substr(std::string_view(family.name).size()));
+    if (found != family.classes.end()) return found->second;
   }
   std::vector<std::string> known;
-  for (const auto& [ending, task] : tasks()) known.push_back(family.name + std::string(ending));
+  for (const auto& [ending, task] : family.classes)
+    known.push_back(family.name + std::string(ending));
   object.refuse("architectures", "the class of the model is not known",
                 fmt::format("one of {}", fmt::join(known, ", ")));
 }

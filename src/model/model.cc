@@ -12,6 +12,7 @@
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
 #include "model/block.h"
+#include "model/rotary_frequencies.h"
 #include "model/stack.h"
 #include "model/task_head.h"
 #include "model/weight_names.h"
@@ -147,11 +148,43 @@ struct Model::Parts {
                   DecoderState* state, std::span<BlockMemory> memories) {
     check(batch);
     const std::vector<int64_t> positions = positions_of(batch.offsets, state);
-    stack.check(batch, positions);
+    const bool stretched = state == nullptr && config.rotary.dynamic_factor > 0 &&
+                           !positions.empty() &&
+                           std::ranges::max(positions) >= config.max_positions;
+    if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
+    stack.check(batch, positions, stretched);
     Lease lease(*this);
-    grow_rotary(lease.scratch(), positions);
+    RotaryTable usual;
+    if (stretched) {
+      usual = std::exchange(
+          lease.scratch().rotary,
+          RotaryTable(batch.rows(),
+                      dynamic_frequencies(config.rotary, config.max_positions, batch.rows())));
+    } else {
+      grow_rotary(lease.scratch(), positions);
+    }
     input.positions = positions;
-    return stack.forward(batch, input, lease.scratch(), memories);
+    Activations rows = stack.forward(batch, input, lease.scratch(), memories);
+    if (stretched) lease.scratch().rotary = std::move(usual);
+    return rows;
+  }
+
+  /// Texts one by one, because each has angles of its own.
+  Activations run_apart(const Stack& stack, const TokenBatch& batch, const BlockInput& input) {
+    Activations rows(batch.rows(), config.width);
+    ForwardOptions options = *input.options;
+    BlockInput of_text = input;
+    of_text.options = &options;
+    for (int64_t b = 0; b < batch.texts(); ++b) {
+      const int64_t begin = batch.offsets[b], end = batch.offsets[b + 1];
+      if (begin == end) continue;
+      if (input.options->gates.extent(0) > 1) options.gates = input.options->gates.rows(b, b + 1);
+      TokenBatch text;
+      text.add(std::span(batch.ids).subspan(begin, end - begin));
+      const Activations part = run(stack, text, of_text, nullptr, {});
+      std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
+    }
+    return rows;
   }
 
   void check(const TokenBatch& batch) const {

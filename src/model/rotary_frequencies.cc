@@ -75,6 +75,15 @@ double scale_yarn(const JsonObject& rope, int64_t width, double theta, int64_t m
 
 }  // namespace
 
+std::vector<float> dynamic_frequencies(const RotaryConfig& rotary, int64_t max_positions,
+                                       int64_t tokens) {
+  const double factor = rotary.dynamic_factor, width = static_cast<double>(rotary.width);
+  const double stretch =
+      static_cast<double>(std::max(tokens, max_positions)) / static_cast<double>(max_positions);
+  return plain_frequencies(
+      rotary.width, rotary.theta * std::pow(factor * stretch - (factor - 1), width / (width - 2)));
+}
+
 RotaryConfig read_rotary(ConfigFields& fields, int64_t head_dim, int64_t max_positions,
                          double theta, double fraction) {
   const JsonObject& config = fields.object();
@@ -95,7 +104,8 @@ RotaryConfig read_rotary(ConfigFields& fields, int64_t head_dim, int64_t max_pos
   if (!(fraction > 0 && fraction <= 1)) {
     config.refuse(name, "the rotated part of a head is not a fraction", "above 0, at most 1");
   }
-  RotaryConfig rotary{.width = static_cast<int64_t>(static_cast<double>(head_dim) * fraction)};
+  RotaryConfig rotary{.width = static_cast<int64_t>(static_cast<double>(head_dim) * fraction),
+                      .theta = theta};
   if (rotary.width % 2 != 0) {
     config.refuse(name, "an odd number of columns cannot be rotated", "an even number",
                   "check head_dim and partial_rotary_factor");
@@ -108,7 +118,9 @@ RotaryConfig read_rotary(ConfigFields& fields, int64_t head_dim, int64_t max_pos
     scale_llama3(*rope, max_positions, frequencies);
   } else if (type == "yarn") {
     rotary.attention_factor = scale_yarn(*rope, rotary.width, theta, max_positions, frequencies);
-  } else if (type != "default" && type != "dynamic") {  // dynamic changes only longer texts
+  } else if (type == "dynamic") {
+    rotary.dynamic_factor = rope->number("factor");
+  } else if (type != "default") {
     config.refuse(name, "the scaling of rotary positions is not known",
                   "rope_type default, linear, dynamic, yarn or llama3");
   }

@@ -10,4 +10,8 @@ namespace headwise {
 RotaryConfig read_rotary(ConfigFields& fields, int64_t head_dim, int64_t max_positions,
                          double theta, double fraction);
 
+/// The frequencies of "dynamic" scaling for a text of `tokens` tokens.
+std::vector<float> dynamic_frequencies(const RotaryConfig& rotary, int64_t max_positions,
+                                       int64_t tokens);
+
 }  // namespace headwise

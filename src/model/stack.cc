@@ -260,7 +260,9 @@ Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
   }
 }
 
-void Stack::check(const TokenBatch& batch, std::span<const int64_t> positions) const {
+void Stack::check(const TokenBatch& batch, std::span<const int64_t> positions,
+                  bool stretched) const {
+  const int64_t longest = stretched ? 0 : config_->max_positions;
   for (int64_t row = 0; row < batch.rows(); ++row) {
     if (batch.ids[row] < 0 || batch.ids[row] >= word_.rows()) {
       throw Error({.what = "a token id is not in the vocabulary",
@@ -268,10 +270,10 @@ void Stack::check(const TokenBatch& batch, std::span<const int64_t> positions) c
                    .got = fmt::format("{}", batch.ids[row]),
                    .expected = fmt::format("0 to {}", word_.rows() - 1)});
     }
-    if (config_->max_positions > 0 && positions[row] >= config_->max_positions) {
+    if (longest > 0 && positions[row] >= longest) {
       throw Error({.what = "a text is longer than the model's positions",
                    .got = fmt::format("at least {} tokens", positions[row] + 1),
-                   .expected = fmt::format("at most {}", config_->max_positions),
+                   .expected = fmt::format("at most {}", longest),
                    .hint = "split the text, or truncate it when it is encoded"});
     }
   }

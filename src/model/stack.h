@@ -28,8 +28,9 @@ class Stack {
   std::span<const Block> blocks() const { return blocks_; }
   const Embedding& word() const { return word_; }
 
-  /// Throws Error for a text that is longer than the model's positions, or an id it does not know.
-  void check(const TokenBatch& batch, std::span<const int64_t> positions) const;
+  /// Throws Error for a text that is longer than the model's positions, unless those can be
+  /// stretched, or an id it does not know.
+  void check(const TokenBatch& batch, std::span<const int64_t> positions, bool stretched) const;
 
  private:
   Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;

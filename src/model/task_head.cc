@@ -31,8 +31,12 @@ int64_t outputs_of(const ModelConfig& config) {
 }
 
 /// The bias of an output layer, by the name that the checkpoint has for it.
-Buffer read_bias(const TaskNames& names, int64_t outputs, WeightReader& reader) {
+Buffer read_bias(const TaskNames& names, int64_t outputs, bool tied, WeightReader& reader) {
   const std::string beside = names.output + ".bias";
+  if (!tied && !names.bias.empty() && reader.has(beside)) {
+    if (reader.has(names.bias)) reader.take(names.bias, {outputs});  // of no use then
+    return reader.vector(beside, outputs);
+  }
   if (names.bias == "final_logits_bias") {  // Marian stores a row
     if (!reader.has(names.bias)) return {};
     const TensorInfo& tensor = reader.take(names.bias, {1, outputs});
@@ -74,7 +78,7 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
   const Floats weights = reader.floats(tensor);
   PackedWeights packed(View<const float, 2>(weights.data, {outputs, width}));
   reader.files().release(tensor);
-  output_ = Linear(std::move(packed), read_bias(names, outputs, reader));
+  output_ = Linear(std::move(packed), read_bias(names, outputs, config.tied, reader));
 }
 
 Activations TaskHead::forward(View<const float, 2> hidden) const {

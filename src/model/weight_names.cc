@@ -219,8 +219,9 @@ TaskNames classify_names(const ModelConfig& config, const std::string& prefix) {
   if (config.encoder.layers() == 0) return {.rows = TaskRows::last, .output = "score"};
   TaskNames names{.rows = TaskRows::first, .output = "classifier.out_proj"};
   if (type == "bert") {
+    const bool pairs = config.architecture == "BertForNextSentencePrediction";
     names.steps = {{prefix + "pooler.dense", Activation::tanh}};
-    names.output = "classifier";
+    names.output = pairs ? "cls.seq_relationship" : "classifier";
   } else if (type == "distilbert") {
     names.steps = {{"pre_classifier", Activation::relu}};
     names.output = "classifier";

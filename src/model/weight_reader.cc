@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
@@ -25,8 +25,21 @@ std::string nearest(const TensorFiles& files, const std::string& name) {
 
 }  // namespace
 
-const TensorInfo& WeightReader::take(const std::string& name, const std::vector<int64_t>& shape) {
+/// Under its name, or under the one that norms had in the first checkpoints of BERT.
+const TensorInfo* WeightReader::find(const std::string& name) const {
   const TensorInfo* const tensor = files_.find(name);
+  if (tensor != nullptr) return tensor;
+  for (const auto& [now, then] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"},
+                                  std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {
+    if (name.ends_with(now)) {
+      return files_.find(name.substr(0, name.size() - std::string_view(now).size()) + then);
+    }
+  }
+  return nullptr;
+}
+
+const TensorInfo& WeightReader::take(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorInfo* const tensor = find(name);
   if (tensor == nullptr) {
     const std::string near = nearest(files_, name);
     throw Error(
@@ -44,7 +57,7 @@ const TensorInfo& WeightReader::take(const std::string& name, const std::vector<
                  .expected = to_string(shape),
                  .hint = tensor->shape == turned ? "it is transposed" : ""});
   }
-  used_.insert(name);
+  used_.insert(tensor->name);
   if (!options_.allow_nonfinite) files_.check_finite(*tensor);
   return *tensor;
 }

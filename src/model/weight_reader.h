@@ -26,7 +26,7 @@ class WeightReader {
   };
   WeightReader(TensorFiles files, Options options) : files_(std::move(files)), options_(options) {}
 
-  bool has(const std::string& name) const { return files_.find(name) != nullptr; }
+  bool has(const std::string& name) const { return find(name) != nullptr; }
 
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
@@ -44,6 +44,8 @@ class WeightReader {
   const TensorFiles& files() const { return files_; }
 
  private:
+  const TensorInfo* find(const std::string& name) const;
+
   TensorFiles files_;
   Options options_;
   std::set<std::string, std::less<>> used_;

@@ -38,6 +38,8 @@ struct RotaryConfig {
   int64_t width = 0;                         // the first columns of a head, which are turned
   std::vector<float> inverse_frequencies{};  // [width / 2], scaling applied
   double attention_factor = 1;               // multiplies cos and sin
+  double theta = 0;  // the base, which "dynamic" scaling raises for texts longer than the model's
+  double dynamic_factor = 0;  // positions; 0: no such scaling, nor such texts
 };
 
 /// The learned bias of T5 and MPNet.
