@@ -1,6 +1,8 @@
 // Matrix products: checks, the cut into blocks for threads, dispatch to the SIMD target.
 #include "headwise/kernels/gemm.h"
 
+#include <type_traits>
+
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
 #include "kernels/op_checks.h"
@@ -15,7 +17,8 @@
 namespace headwise {
 namespace {
 
-HWY_EXPORT(pack_panel);
+HWY_EXPORT(pack_panel_float);
+HWY_EXPORT(pack_panel_half);
 HWY_EXPORT(copy_matrix);
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(sum_columns);
@@ -43,10 +46,23 @@ void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> 
   }
 }
 
-void pack(View<const float, 2> b, float* panels) {
+template <class T>
+void pack(View<const T, 2> b, T* panels) {
   parallel_for(ceil_div(b.extent(1), kPanel), [&](int64_t panel) {
-    HWY_DYNAMIC_DISPATCH(pack_panel)(b, panel, panels + panel * b.extent(0) * kPanel);
+    T* const to = panels + panel * b.extent(0) * kPanel;
+    if constexpr (std::is_same_v<T, float>) {
+      HWY_DYNAMIC_DISPATCH(pack_panel_float)(b, panel, to);
+    } else {
+      HWY_DYNAMIC_DISPATCH(pack_panel_half)(b, panel, to);
+    }
   });
+}
+
+/// Bytes of the panels for weights [N, K].
+template <class T>
+int64_t panel_bytes(View<const T, 2> weights) {
+  const int64_t row = checked_mul(ceil_div(weights.extent(0), kPanel), kPanel * sizeof(T));
+  return checked_mul(row, weights.extent(1));
 }
 
 /// The same matrix with contiguous columns: `a` itself, or its copy in `scratch`.
@@ -65,11 +81,17 @@ void multiply(const Product& product) {
   const int64_t row_blocks = ceil_div(rows.size(), kBlockRows);
   const int64_t width = block_columns(rows.size(), row_blocks, columns);
   const int64_t column_blocks = ceil_div(columns, width);
-  parallel_for(row_blocks * column_blocks, [&](int64_t i) {
+  const auto multiply_item = [&](int64_t i) {
     const Range part = even_part(rows, i / column_blocks, row_blocks);
     const int64_t begin = i % column_blocks * width;
     HWY_DYNAMIC_DISPATCH(multiply_block)(product, part, {begin, std::min(begin + width, columns)});
-  });
+  };
+  const int64_t items = row_blocks * column_blocks;
+  if (worth_threads(rows.size(), columns, product.a.extent(1))) {
+    parallel_for(items, multiply_item);
+  } else {
+    for (int64_t i = 0; i < items; ++i) multiply_item(i);
+  }
 }
 
 /// What is left of an epilogue for one part of the output.
@@ -91,10 +113,20 @@ void for_parts(int64_t whole, int64_t size, const Work& work) {
 }  // namespace
 
 PackedWeights::PackedWeights(View<const float, 2> weights)
+    : outputs_(weights.extent(0)), inputs_(weights.extent(1)), panels_(panel_bytes(weights)) {
+  pack(transposed(weights), reinterpret_cast<float*>(panels_.data()));
+}
+
+PackedWeights::PackedWeights(View<const uint16_t, 2> weights, WeightType type)
     : outputs_(weights.extent(0)),
       inputs_(weights.extent(1)),
-      panels_(checked_mul(checked_mul(ceil_div(outputs_, kPanel), kPanel), inputs_)) {
-  pack(transposed(weights), panels_.data());
+      type_(type),
+      panels_(panel_bytes(weights)) {
+  if (type == WeightType::float32) {
+    fail("PackedWeights", "numbers of 16 bits cannot be float32", "type", "float32",
+         "float16 or bfloat16");
+  }
+  pack(transposed(weights), reinterpret_cast<uint16_t*>(panels_.data()));
 }
 
 void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2> out,
@@ -104,6 +136,7 @@ void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2>
   check_output("linear", x.extent(0), weights.outputs(), out, epilogue);
   multiply({.a = x,
             .panels = weights.panels(),
+            .type = weights.type(),
             .panel_stride = weights.inputs() * kPanel,
             .out = out,
             .epilogue = epilogue,
@@ -125,7 +158,8 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
       pack(block(b, depth, columns), panels.data());
       for_parts(m, kScratchWidth, [&](Range rows) {
         multiply({.a = with_contiguous_columns(block(a, rows, depth), a_copy),
-                  .panels = panels.data(),
+                  .panels = reinterpret_cast<const std::byte*>(panels.data()),
+                  .type = WeightType::float32,
                   .panel_stride = depth.size() * kPanel,
                   .out = block(c, rows, columns),
                   .epilogue = block(epilogue, rows, columns),

@@ -29,6 +29,14 @@ constexpr int64_t block_columns(int64_t rows, int64_t row_blocks, int64_t column
   return std::clamp(row_blocks * columns / kEnoughBlocks / kUnit * kUnit, kUnit, 4 * kUnit);
 }
 
+/// Whether a product takes one thread longer than about 20 µs; starting threads takes a few.
+/// Reading a weight from memory takes as long as multiplying 8 rows with it.
+constexpr bool worth_threads(int64_t rows, int64_t columns, int64_t depth) {
+  return static_cast<double>(std::max<int64_t>(rows, 8)) * static_cast<double>(columns) *
+             static_cast<double>(depth) >
+         1e6;
+}
+
 struct Range {
   int64_t begin;
   int64_t end;
@@ -56,9 +64,10 @@ View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
 
 /// out[M, N] (+)= a[M, K] · panels, with the epilogue if this is the last part of K.
 struct Product {
-  View<const float, 2> a;  // contiguous columns
-  const float* panels;
-  ptrdiff_t panel_stride;
+  View<const float, 2> a;   // contiguous columns
+  const std::byte* panels;  // of `type`
+  WeightType type;
+  ptrdiff_t panel_stride;  // in elements
   View<float, 2> out;
   Epilogue epilogue;
   bool add;  // to what `out` holds

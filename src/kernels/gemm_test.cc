@@ -131,6 +131,92 @@ TEST_P(Gemm, PackedWeightsGiveTheBitsOfPlainOnes) {
   }
 }
 
+/// What a 16-bit number is worth, from its definition.
+float value(uint16_t bits, WeightType type) {
+  const bool bfloat = type == WeightType::bfloat16;
+  const int fraction_bits = bfloat ? 7 : 10;
+  const int bias = bfloat ? 127 : 15;
+  const int exponent = (bits & 0x7fff) >> fraction_bits;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), 1 - bias - fraction_bits)
+                             : std::ldexp(static_cast<float>(fraction + (1 << fraction_bits)),
+                                          exponent - bias - fraction_bits);
+  if (exponent == 2 * bias + 1) {
+    size = fraction == 0 ? std::numeric_limits<float>::infinity()
+                         : std::numeric_limits<float>::quiet_NaN();
+  }
+  return bits & 0x8000 ? -size : size;
+}
+
+constexpr WeightType kHalves[] = {WeightType::float16, WeightType::bfloat16};
+
+/// The same random weights [N, K], in [-2, 2], as 16 bits and as floats; rows are apart.
+struct HalfWeights {
+  HalfWeights(int64_t n, int64_t k, WeightType type)
+      : bits(n * (k + 1)), view(bits.data(), {n, k}, {k + 1, 1}), floats(n, k, 1) {
+    Random random(7);
+    constexpr uint32_t kTwo = 0x4000;  // in both types
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < k; ++j) {
+        view(i, j) = static_cast<uint16_t>(random.below(kTwo + 1) | (random.below(2) << 15));
+        floats.view(i, j) = value(view(i, j), type);
+      }
+    }
+  }
+  AlignedBuffer<uint16_t> bits;
+  View<uint16_t, 2> view;
+  Matrix floats;
+};
+
+TEST_P(Gemm, WeightsOf16BitsGiveTheBitsOfTheSameFloats) {
+  for (const WeightType type : kHalves) {
+    for (const Case& size : cases()) {
+      const auto& [m, n, k] = size;
+      const HalfWeights weights(n, k, type);
+      const Matrix x(m, k, 1), start(m, n, 3);
+      const Epilogue epilogue{.accumulate = true, .activation = Activation::silu};
+      Matrix from_floats(start), from_halves(start);
+      linear(x.view, PackedWeights(weights.floats.view), from_floats.view, epilogue);
+      const PackedWeights packed(weights.view, type);
+      EXPECT_EQ(packed.type(), type);
+      linear(x.view, packed, from_halves.view, epilogue);
+      ASSERT_TRUE(from_halves.same_bits(from_floats)) << size.name();
+    }
+  }
+}
+
+TEST_P(Gemm, WeightsOf16BitsMayBeTransposed) {
+  const HalfWeights in_out(50, 33, WeightType::float16);  // as GPT-2's Conv1D stores them
+  const Matrix x(9, 50, 1);
+  Matrix from_floats(9, 33, 2), from_halves(9, 33, 2);
+  linear(x.view, PackedWeights(transposed(in_out.floats.view)), from_floats.view);
+  linear(x.view,
+         PackedWeights(transposed(View<const uint16_t, 2>(in_out.view)), WeightType::float16),
+         from_halves.view);
+  EXPECT_TRUE(from_halves.same_bits(from_floats));
+}
+
+/// All 65536 numbers, each times 1, for as few rows as are multiplied straight from 16 bits and for
+/// as many as have them widened first.
+TEST_P(Gemm, EveryNumberOf16BitsIsReadRight) {
+  const int64_t n = 65536;
+  AlignedBuffer<uint16_t> bits(n);
+  for (int64_t i = 0; i < n; ++i) bits[i] = static_cast<uint16_t>(i);
+  for (const WeightType type : kHalves) {
+    const PackedWeights weights(bits.view({n, 1}), type);
+    for (const int64_t m : {1, 3, 40}) {
+      const Buffer ones(m), out(m * n);
+      std::fill_n(ones.data(), m, 1.0f);
+      linear(ones.view({m, 1}), weights, out.view({m, n}));
+      for (int64_t i = 0; i < m * n; ++i) {
+        const float expected = value(static_cast<uint16_t>(i % n), type);
+        ASSERT_TRUE(out[i] == expected || (std::isnan(out[i]) && std::isnan(expected)))
+            << fmt::format("{:#x}: {} is not {}", i % n, out[i], expected);
+      }
+    }
+  }
+}
+
 TEST_P(Gemm, NeitherThreadsNorOtherRowsChangeABit) {
   const int64_t m = 301, n = 210, k = 700;
   const Matrix x(m, k, 1), w(n, k, 2), start(m, n, 3);
@@ -210,6 +296,9 @@ TEST(GemmErrors, BadShapesSayWhatWasExpected) {
                [&] { linear(a.view, weights, out.view, {.residual = out.view}); });
   expect_error("gemm: the columns",
                [&] { gemm(transposed(b.view), transposed(a.view), transposed(out.view)); });
+  expect_error("PackedWeights: numbers of 16 bits", [&] {
+    PackedWeights(View<const uint16_t, 2>(nullptr, {0, 0}), WeightType::float32);
+  });
   expect_error("sum_rows: the shape", [&] { sum_rows(a.view, {out.view.data(), {5}}); });
 }
 
