@@ -22,6 +22,7 @@ namespace headwise {
 namespace {
 
 constexpr size_t kLargestConfig = 16 << 20;
+constexpr int64_t kMostLayers = 1024, kMostHeads = 1024;  // each head is remembered
 
 struct StackSizes {
   const char* layers;
@@ -32,7 +33,8 @@ struct StackSizes {
 StackConfig read_stack(ConfigFields& fields, const ModelConfig& config, const StackSizes& names,
                        bool causal, std::optional<int64_t> head_dim = {},
                        std::optional<int64_t> kv_heads = {}) {
-  StackConfig stack{.heads = fields.size(names.heads), .causal = causal};
+  StackConfig stack{.heads = fields.object().integer(fields.use(names.heads), 1, kMostHeads),
+                    .causal = causal};
   stack.kv_heads = kv_heads.value_or(stack.heads);
   if (!head_dim && config.width % stack.heads != 0) {
     fields.object().refuse(names.heads, "the width does not divide among the heads",
@@ -44,7 +46,7 @@ StackConfig read_stack(ConfigFields& fields, const ModelConfig& config, const St
                            "the heads do not divide among the key/value heads",
                            fmt::format("a number that divides {}", stack.heads));
   }
-  stack.attention.resize(fields.size(names.layers));
+  stack.attention.resize(fields.object().integer(fields.use(names.layers), 1, kMostLayers));
   return stack;
 }
 
