@@ -258,6 +258,7 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
   WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
+  if (!TaskHead::was_saved(config, prefix, reader)) parts->config.task = Task::hidden;
   if (config.encoder.layers() > 0) {
     parts->encoder = Stack(config, Side::encoder, prefix, parts->sites, reader);
   }

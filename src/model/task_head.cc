@@ -54,6 +54,16 @@ Buffer read_bias(const TaskNames& names, int64_t outputs, bool tied, WeightReade
 
 }  // namespace
 
+bool TaskHead::was_saved(const ModelConfig& config, const std::string& prefix,
+                         const WeightReader& reader) {
+  if (config.task != Task::masked_lm) return true;
+  const TaskNames names = task_names(config, prefix);
+  if (reader.has(names.bias) || reader.has(names.output + ".bias")) return true;
+  return std::ranges::any_of(names.steps, [&](const TaskStep& step) {
+    return reader.has(step.dense + ".weight") || reader.has(step.norm + ".weight");
+  });
+}
+
 TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
                    WeightReader& reader)
     : scale_(config.output_scale) {
@@ -72,7 +82,9 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
   }
   const int64_t outputs = outputs_of(config);
   const std::string own = names.output + ".weight";
-  const bool tied = names.tied && config.tied && word.tensor() != nullptr;
+  // transformers ties T5 always, unless the checkpoint has an output of its own.
+  const bool shared = config.tied || (config.model_type == "t5" && !reader.has(own));
+  const bool tied = names.tied && shared && word.tensor() != nullptr;
   if (tied) reader.same_as(own, *word.tensor());
   const TensorInfo& tensor = tied ? *word.tensor() : reader.take(own, {outputs, width});
   const Floats weights = reader.floats(tensor);

@@ -20,6 +20,11 @@ class TaskHead {
   TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
            WeightReader& reader);
 
+  /// Sentence encoders are often saved without the output layer of the masked language model that
+  /// their config still names.
+  static bool was_saved(const ModelConfig& config, const std::string& prefix,
+                        const WeightReader& reader);
+
   Activations forward(View<const float, 2> hidden) const;
   std::vector<int64_t> rows(std::span<const int64_t> offsets) const;
   int64_t width() const { return output_.outputs(); }
