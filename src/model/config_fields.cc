@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfloat>
 #include <map>
 
 #include "headwise/core/error.h"
@@ -25,7 +26,7 @@ const std::map<std::string_view, Activation>& activations() {
 
 /// Fields that transformers writes and that do not change what a forward pass computes: training,
 /// generation, bookkeeping. Every field that ends in "dropout", "_drop" or "layerdrop" is as well.
-constexpr std::array<std::string_view, 96> kHarmless = {
+constexpr auto kHarmless = std::to_array<std::string_view>({
     "_attn_implementation",
     "_attn_implementation_autoset",
     "_name_or_path",
@@ -41,20 +42,26 @@ constexpr std::array<std::string_view, 96> kHarmless = {
     "bos_token_id",
     "chunk_size_feed_forward",
     "cls_token_id",
+    "cross_attention_hidden_size",
     "decoder_start_token_id",
     "directionality",
     "diversity_penalty",
     "do_sample",
+    "dropout_rate",
     "dtype",
     "early_stopping",
     "embd_pdrop",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
     "exponential_decay_length_penalty",
+    "extra_pos_embeddings",
     "finetuning_task",
+    "force_bos_token_to_be_generated",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "generator_size",
     "gradient_checkpointing",
+    "gradient_checkpointing_kwargs",
     "hidden_dropout_prob",
     "id2label",
     "init_std",
@@ -65,11 +72,13 @@ constexpr std::array<std::string_view, 96> kHarmless = {
     "label2id",
     "length_penalty",
     "max_length",
+    "max_sequence_length",
     "min_length",
     "model_type",
     "n_ctx",
     "n_positions",
     "n_special",
+    "neftune_noise_alpha",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
@@ -95,15 +104,17 @@ constexpr std::array<std::string_view, 96> kHarmless = {
     "resid_pdrop",
     "return_dict",
     "return_dict_in_generate",
+    "sbert_ce_default_activation_function",
+    "sentence_transformers",
     "sep_token_id",
     "sinusoidal_pos_embds",
-    "suppress_tokens",
     "summary_activation",
     "summary_first_dropout",
     "summary_last_dropout",
     "summary_proj_to_labels",
     "summary_type",
     "summary_use_proj",
+    "suppress_tokens",
     "task_specific_params",
     "temperature",
     "tf_legacy_loss",
@@ -117,12 +128,14 @@ constexpr std::array<std::string_view, 96> kHarmless = {
     "transformers.js_config",
     "transformers_version",
     "typical_p",
+    "unsloth_fixed",
+    "unsloth_version",
     "use_bfloat16",
     "use_cache",
+    "use_return_dict",
     "vocab_file",
-    "dropout_rate",
-    "gradient_checkpointing_kwargs",
-};
+    "xla_device",
+});
 
 bool is_harmless(std::string_view name) {
   return name.ends_with("dropout") || name.ends_with("layerdrop") ||
@@ -149,13 +162,20 @@ int64_t ConfigFields::size(std::string_view name, int64_t otherwise) {
   return object_.optional_integer(use(name), 1, INT32_MAX).value_or(otherwise);
 }
 
+int64_t ConfigFields::size_at_most(std::string_view name, int64_t most) {
+  return object_.integer(use(name), 1, most);
+}
+
 double ConfigFields::number(std::string_view name, double otherwise) {
   return object_.optional_number(use(name)).value_or(otherwise);
 }
 
 float ConfigFields::epsilon(std::string_view name, std::optional<double> otherwise) {
   const double value = otherwise ? number(name, *otherwise) : object_.number(use(name));
-  if (!(value > 0)) object_.refuse(name, "the epsilon of a norm is not positive", "above 0");
+  if (!(value >= FLT_MIN && value <= 1)) {
+    object_.refuse(name, "the epsilon of a norm is not a small positive number",
+                   "above 0, at most 1");
+  }
   return static_cast<float>(value);
 }
 
@@ -200,7 +220,7 @@ void ConfigFields::must_be(std::string_view name, bool expected) {
                  expected ? "true" : "false");
 }
 
-void ConfigFields::must_be(std::string_view name, std::string_view expected) {
+void ConfigFields::must_be(std::string_view name, const char* expected) {
   if (text(name, expected) == expected) return;
   object_.refuse(name, "this variant of the architecture is not supported",
                  fmt::format("\"{}\"", expected));

@@ -22,6 +22,7 @@ class ConfigFields {
   bool is_null(std::string_view name);  // there, and null
   int64_t size(std::string_view name);  // at least 1
   int64_t size(std::string_view name, int64_t otherwise);
+  int64_t size_at_most(std::string_view name, int64_t most);
   double number(std::string_view name, double otherwise);
   float epsilon(std::string_view name, std::optional<double> otherwise = {});  // above 0
   bool boolean(std::string_view name, bool otherwise);
@@ -32,7 +33,7 @@ class ConfigFields {
 
   /// For fields whose other values are not supported.
   void must_be(std::string_view name, bool expected);
-  void must_be(std::string_view name, std::string_view expected);
+  void must_be(std::string_view name, const char* expected);
 
   const JsonObject& object() const { return object_; }
   std::string_view use(std::string_view name) {
