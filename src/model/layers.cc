@@ -27,9 +27,7 @@ Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_
                bool transposed) {
   const TensorInfo& tensor = transposed ? reader.take(names.weight, {inputs, outputs})
                                         : reader.take(names.weight, {outputs, inputs});
-  const Floats floats = reader.floats(tensor);
-  const View<const float, 2> stored(floats.data, {tensor.shape[0], tensor.shape[1]});
-  weights_ = PackedWeights(transposed ? headwise::transposed(stored) : stored);
+  weights_ = reader.packed(tensor, transposed);
   reader.files().release(tensor);
   if (!names.bias.empty()) bias_ = reader.vector(names.bias, outputs);
 }

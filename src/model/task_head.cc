@@ -87,8 +87,7 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
   const bool tied = names.tied && shared && word.tensor() != nullptr;
   if (tied) reader.same_as(own, *word.tensor());
   const TensorInfo& tensor = tied ? *word.tensor() : reader.take(own, {outputs, width});
-  const Floats weights = reader.floats(tensor);
-  PackedWeights packed(View<const float, 2>(weights.data, {outputs, width}));
+  PackedWeights packed = reader.packed(tensor);
   reader.files().release(tensor);
   output_ = Linear(std::move(packed), read_bias(names, outputs, config.tied, reader));
 }

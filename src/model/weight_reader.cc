@@ -70,6 +70,20 @@ Floats WeightReader::floats(const TensorInfo& tensor) const {
   return floats;
 }
 
+PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) const {
+  const auto pack = [&](const auto* data, auto... type) {
+    const View<std::remove_pointer_t<decltype(data)>, 2> stored(data,
+                                                                {tensor.shape[0], tensor.shape[1]});
+    return PackedWeights(transposed ? headwise::transposed(stored) : stored, type...);
+  };
+  const bool half = tensor.dtype == Dtype::kF16 || tensor.dtype == Dtype::kBF16;
+  if (half && reinterpret_cast<uintptr_t>(tensor.bytes.data()) % alignof(uint16_t) == 0) {
+    return pack(reinterpret_cast<const uint16_t*>(tensor.bytes.data()),
+                tensor.dtype == Dtype::kF16 ? WeightType::float16 : WeightType::bfloat16);
+  }
+  return pack(floats(tensor).data);
+}
+
 Buffer WeightReader::vector(const std::string& name, int64_t size) {
   Buffer values(size);
   files_.read(take(name, {size}), values.span());

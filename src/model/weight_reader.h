@@ -9,6 +9,7 @@
 #include "headwise/core/buffer.h"
 #include "headwise/core/view.h"
 #include "headwise/io/tensor_file.h"
+#include "headwise/kernels/gemm.h"
 
 namespace headwise {
 
@@ -31,6 +32,10 @@ class WeightReader {
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
   Floats floats(const TensorInfo& tensor) const;
+
+  /// A matrix in the order of the kernel, in 16 bits if it is stored so. `transposed`: stored as
+  /// [inputs, outputs].
+  PackedWeights packed(const TensorInfo& tensor, bool transposed = false) const;
 
   /// A vector that the model keeps.
   Buffer vector(const std::string& name, int64_t size);
