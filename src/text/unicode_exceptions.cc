@@ -140,6 +140,11 @@ constexpr CodePointRange kUndecomposed[] = {
     {0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D},
     {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
 
+// Those for which lower_case() does not ask utf8proc.
+constexpr CodePointRange kLowersAdded[] = {
+    {0x1C89, 0x1C89}, {0xA7CB, 0xA7CC}, {0xA7CE, 0xA7CE},   {0xA7D2, 0xA7D2},  {0xA7D4, 0xA7D4},
+    {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC}, {0x10D50, 0x10D65}, {0x16EA0, 0x16EB8}};
+
 constexpr FlagException kExceptions[] = {{kControl, false, kControlRemoved},
                                          {kNonspacing, true, kNonspacingAdded},
                                          {kNonspacing, false, kNonspacingRemoved},
@@ -153,7 +158,8 @@ constexpr FlagException kExceptions[] = {{kControl, false, kControlRemoved},
                                          {kMark, true, kMarkAdded},
                                          {kWord, true, kWordAdded},
                                          {kUpperOrOther, true, kUpperAdded},
-                                         {kLowerOrOther, true, kLowerAdded}};
+                                         {kLowerOrOther, true, kLowerAdded},
+                                         {kLowers, true, kLowersAdded}};
 
 }  // namespace
 

@@ -1,0 +1,44 @@
+// Any bytes are a checkpoint whose every value can be read, or are refused.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "fuzz.h"
+#include "headwise/io/tensor_file.h"
+
+namespace headwise {
+namespace {
+
+void read_all(const TensorFiles& files) {
+  using fuzz::must;
+  for (const TensorInfo& tensor : files.tensors()) {
+    must(files.find(tensor.name) == &tensor, "a tensor is not found by its name");
+    const size_t size = static_cast<size_t>(tensor.size());
+    must(tensor.bytes.size() == size * byte_size(tensor.dtype), "a tensor of another size");
+    unsigned sum = 0;
+    for (const std::byte b : tensor.bytes) sum += static_cast<unsigned>(b);
+    if (is_float(tensor.dtype)) {
+      std::vector<float> values(size);
+      files.read(tensor, values);
+    }
+    const bool finite = fuzz::succeeds([&] { files.check_finite(tensor); });
+    must(finite || sum > 0, "zero is not finite");
+    files.release(tensor);
+  }
+}
+
+}  // namespace
+}  // namespace headwise
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const int file = ::memfd_create("fuzz", MFD_CLOEXEC);
+  headwise::fuzz::must(file >= 0 && ::write(file, data, size) == static_cast<ssize_t>(size),
+                       "no file in memory");
+  headwise::fuzz::succeeds([&] {
+    headwise::read_all(headwise::TensorFiles::open("/proc/self/fd/" + std::to_string(file)));
+  });
+  ::close(file);
+  return 0;
+}
