@@ -51,11 +51,19 @@ class MergeTable {
   std::vector<Entry> entries_;
 };
 
+int32_t known(const Vocabulary& vocabulary, std::string_view token, const std::string& where,
+              size_t merge) {
+  if (const auto id = vocabulary.find(token)) return *id;
+  throw Error({.what = "tokenizer: a merge needs a token that is not there",
+               .where = fmt::format("{}: merges[{}]", where, merge),
+               .got = quote(token),
+               .expected = "tokens of the vocabulary"});
+}
+
 class Bpe : public Model {
  public:
   using Symbol = ModelScratch::Symbol;
   using Merge = ModelScratch::Merge;
-  using Merges = std::vector<std::pair<std::string, std::string>>;
 
   Bpe(Vocabulary words, const Merges& merges, const BpeOptions& options, const std::string& where)
       : Model(std::move(words)), options_(options), table_(merges.size()) {
@@ -108,19 +116,11 @@ class Bpe : public Model {
   void add_merges(const Merges& merges, const std::string& where) {
     std::string joined;
     for (size_t i = 0; i < merges.size(); ++i) {
-      const auto& [left, right] = merges[i];
-      const auto id_of = [&](std::string_view token) {
-        if (const auto id = vocabulary().find(token)) return *id;
-        throw Error({.what = "tokenizer: a merge needs a token that is not there",
-                     .where = fmt::format("{}: merges[{}]", where, i),
-                     .got = quote(token),
-                     .expected = "tokens of the vocabulary"});
-      };
-      const int32_t left_id = id_of(left);
-      const int32_t right_id = id_of(right);
-      const size_t prefix = std::min(options_.continuing_prefix.size(), right.size());
-      joined.assign(left).append(right, prefix);
-      table_.set(left_id, right_id, static_cast<uint32_t>(i), id_of(joined));
+      const std::string_view right = vocabulary().token(merges[i].right);
+      joined.assign(vocabulary().token(merges[i].left));
+      joined += right.substr(std::min(options_.continuing_prefix.size(), right.size()));
+      const int32_t merged = known(vocabulary(), joined, where, i);
+      table_.set(merges[i].left, merges[i].right, static_cast<uint32_t>(i), merged);
     }
   }
 
@@ -145,8 +145,9 @@ class Bpe : public Model {
         !vocabulary().find(kMetaspace)) {
       return false;
     }
-    return std::none_of(merges.begin(), merges.end(), [](const auto& merge) {
-      return merge.second.starts_with(kMetaspace) && !merge.first.ends_with(kMetaspace);
+    return std::none_of(merges.begin(), merges.end(), [&](const BpeMerge& merge) {
+      return vocabulary().token(merge.right).starts_with(kMetaspace) &&
+             !vocabulary().token(merge.left).ends_with(kMetaspace);
     });
   }
 
@@ -299,9 +300,13 @@ bool has_all_bytes(const Vocabulary& vocabulary) {
   });
 }
 
-std::unique_ptr<const Model> make_bpe(
-    Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
-    const BpeOptions& options, const std::string& where) {
+BpeMerge merge_of(const Vocabulary& vocabulary, std::string_view left, std::string_view right,
+                  const std::string& where, size_t index) {
+  return {known(vocabulary, left, where, index), known(vocabulary, right, where, index)};
+}
+
+std::unique_ptr<const Model> make_bpe(Vocabulary vocabulary, const Merges& merges,
+                                      const BpeOptions& options, const std::string& where) {
   return std::make_unique<Bpe>(std::move(vocabulary), merges, options, where);
 }
 

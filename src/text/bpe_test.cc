@@ -10,11 +10,11 @@
 namespace headwise::text {
 namespace {
 
-using Merges = std::vector<std::pair<std::string, std::string>>;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 struct Case {
   std::vector<std::string> tokens;
-  Merges merges;
+  Pairs merges;
 };
 
 Vocabulary vocabulary_of(const std::vector<std::string>& tokens) {
@@ -22,6 +22,15 @@ Vocabulary vocabulary_of(const std::vector<std::string>& tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) vocabulary.add(tokens[i], static_cast<int32_t>(i));
   vocabulary.index_ids("test");
   return vocabulary;
+}
+
+std::unique_ptr<const Model> model_of(const std::vector<std::string>& tokens, const Pairs& pairs,
+                                      const BpeOptions& options = {}) {
+  const Vocabulary vocabulary = vocabulary_of(tokens);
+  Merges merges;
+  for (const auto& [left, right] : pairs)
+    merges.push_back(merge_of(vocabulary, left, right, "test", merges.size()));
+  return make_bpe(vocabulary, merges, options, "tokenizer.json");
 }
 
 std::vector<std::string> tokens_of(const Model& model, std::string_view word) {
@@ -33,7 +42,7 @@ std::vector<std::string> tokens_of(const Model& model, std::string_view word) {
   return out;
 }
 
-std::vector<std::string> merged_by_the_book(const Merges& merges, std::string_view word) {
+std::vector<std::string> merged_by_the_book(const Pairs& merges, std::string_view word) {
   std::vector<std::string> symbols;
   for (const char c : word) symbols.emplace_back(1, c);
   for (;;) {
@@ -56,7 +65,7 @@ const Case kCase{{"a", "b", "c", "ab", "bc", "abc", "aa", "aaaa", "cab"},
                  {{"a", "b"}, {"a", "a"}, {"b", "c"}, {"aa", "aa"}, {"ab", "c"}, {"c", "ab"}}};
 
 TEST(Bpe, MergesByRankFromTheLeft) {
-  const auto model = make_bpe(vocabulary_of(kCase.tokens), kCase.merges, {}, "test");
+  const auto model = model_of(kCase.tokens, kCase.merges);
   uint64_t state = 1;
   for (const size_t size : {1u, 2u, 5u, 31u, 32u, 33u, 200u}) {
     for (int repeat = 0; repeat < 50; ++repeat) {
@@ -71,7 +80,7 @@ TEST(Bpe, MergesByRankFromTheLeft) {
 }
 
 TEST(Bpe, AWordOfAMillionLettersTakesLittleTime) {
-  const auto model = make_bpe(vocabulary_of(kCase.tokens), kCase.merges, {}, "test");
+  const auto model = model_of(kCase.tokens, kCase.merges);
   EXPECT_EQ(tokens_of(*model, std::string(1 << 20, 'a')).size(), size_t{1} << 18);
 }
 
@@ -82,7 +91,7 @@ TEST(Bpe, FallsBackToBytes) {
     std::snprintf(name, sizeof(name), "<0x%02X>", byte);
     tokens.emplace_back(name);
   }
-  const auto model = make_bpe(vocabulary_of(tokens), kCase.merges, {.byte_fallback = true}, "test");
+  const auto model = model_of(tokens, kCase.merges, {.byte_fallback = true});
   EXPECT_THAT(tokens_of(*model, "a\u00E9b"), testing::ElementsAre("a", "<0xC3>", "<0xA9>", "b"));
 }
 
@@ -90,8 +99,7 @@ TEST(Bpe, FusesUnknownCharactersWhenAsked) {
   auto tokens = kCase.tokens;
   tokens.emplace_back("?");
   for (const bool fuse : {false, true}) {
-    const auto model =
-        make_bpe(vocabulary_of(tokens), kCase.merges, {.unk_token = "?", .fuse_unk = fuse}, "test");
+    const auto model = model_of(tokens, kCase.merges, {.unk_token = "?", .fuse_unk = fuse});
     EXPECT_EQ(tokens_of(*model, "axyb").size(), fuse ? 3u : 4u);
   }
 }
@@ -99,15 +107,15 @@ TEST(Bpe, FusesUnknownCharactersWhenAsked) {
 TEST(Bpe, WordsApartGiveTheSameAsOneText) {
   const std::string mark = "\u2581";
   std::vector<std::string> tokens{"?", "a", "b", mark, mark + "a", mark + mark, mark + "ab"};
-  const Merges merges{{mark, "a"}, {mark, mark}, {mark + "a", "b"}};
-  const auto apart = make_bpe(vocabulary_of(tokens), merges, {.unk_token = "?"}, "test");
+  const Pairs merges{{mark, "a"}, {mark, mark}, {mark + "a", "b"}};
+  const auto apart = model_of(tokens, merges, {.unk_token = "?"});
   EXPECT_THAT(tokens_of(*apart, mark + "ab" + mark + mark + mark + "ab" + mark),
               testing::ElementsAre(mark + "ab", mark + mark, mark + "ab", mark));
 }
 
 TEST(Bpe, NamesAMergeThatNeedsAnUnknownToken) {
   try {
-    make_bpe(vocabulary_of({"a", "b"}), {{"a", "b"}}, {}, "tokenizer.json");
+    model_of({"a", "b"}, {{"a", "b"}});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.detail().where, "tokenizer.json: merges[0]");

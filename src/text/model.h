@@ -132,8 +132,18 @@ struct BpeOptions {
 /// Whether every character of GPT-2's alphabet is a token.
 bool has_all_bytes(const Vocabulary& vocabulary);
 
-std::unique_ptr<const Model> make_bpe(
-    Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
-    const BpeOptions& options, const std::string& where);
+/// Two tokens that become one; its rank is its place in the list.
+struct BpeMerge {
+  int32_t left = 0;
+  int32_t right = 0;
+};
+using Merges = std::vector<BpeMerge>;
+
+/// The merge number `index`. Throws Error, with `where`, if one is not in the vocabulary.
+BpeMerge merge_of(const Vocabulary& vocabulary, std::string_view left, std::string_view right,
+                  const std::string& where, size_t index);
+
+std::unique_ptr<const Model> make_bpe(Vocabulary vocabulary, const Merges& merges,
+                                      const BpeOptions& options, const std::string& where);
 
 }  // namespace headwise::text

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,10 +86,45 @@ struct TokenizerParts {
   int32_t pad_type = 0;
 };
 
-/// From the folder's tokenizer.json.
+/// From the parts that `description` has as a tokenizer.json has them, all but the model.
+/// `make_model` is told whether the words come as bytes, which they do only if `can_read_bytes`.
+TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
+                        const std::function<std::unique_ptr<const Model>(bool)>& make_model,
+                        std::unique_ptr<const Normalizer> normalizer = nullptr);
+
 TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
 
-/// From what else the folder has; nothing if it has no tokenizer.
+/// What a folder says about its tokenizer beside the vocabulary.
+struct FolderConfig {
+  std::filesystem::path folder{};
+  nlohmann::json tokenizer{};  // tokenizer_config.json; an empty object if there is none
+  nlohmann::json specials{};   // special_tokens_map.json, likewise
+  std::string family{};        // "bert", "roberta", "llama", …; empty if nothing says it
+
+  bool has(const char* file) const { return std::filesystem::exists(folder / file); }
+  JsonObject object() const;  // tokenizer_config.json
+
+  /// "bos_token" and such: the content, or nothing.
+  std::optional<std::string> special(const char* name) const;
+  /// The same with its flags, as a special token that the text may contain.
+  AddedToken special_token(const char* name, const char* usual, bool lstrip = false) const;
+};
+
+/// Each reads the files of a family, without tokenizer.json; added tokens of other files go behind.
+TokenizerParts read_word_piece_files(const FolderConfig& config);  // vocab.txt
+TokenizerParts read_byte_level_files(const FolderConfig& config);  // vocab.json, merges.txt
+TokenizerParts read_sentencepiece_files(const FolderConfig& config, const char* file);
+TokenizerParts read_marian_files(const FolderConfig& config);  // source.spm, target.spm, vocab.json
+
+/// Tokens of added_tokens.json and of tokenizer_config.json, in the order of their ids.
+std::vector<AddedToken> more_added_tokens(const FolderConfig& config);
+
+/// As tokenizer.json has them.
+nlohmann::json to_json(const std::vector<AddedToken>& tokens);
+nlohmann::json template_json(const std::vector<std::string>& single,
+                             const std::vector<std::string>& pair, const Vocabulary& vocabulary);
+
+/// From what the folder has; nothing if it has no tokenizer.
 std::optional<TokenizerParts> read_tokenizer_folder(const std::filesystem::path& folder);
 
 }  // namespace headwise::text

@@ -22,7 +22,7 @@ TemplateItem special(int32_t id, int32_t type) { return {-1, id, type}; }
 int32_t token_id(const JsonObject& part, const char* field) {
   const nlohmann::json& value = part.value(field);
   if (!value.is_array() || value.size() != 2 || !value[0].is_string() ||
-      !value[1].is_number_unsigned() || value[1].get<uint64_t>() > INT32_MAX) {
+      !value[1].is_number_integer() || value[1] < 0 || value[1] > INT32_MAX) {
     part.refuse(field, "tokenizer: not a token with its id", "[\"token\", id]");
   }
   return value[1].get<int32_t>();

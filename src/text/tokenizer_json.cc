@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "io/file.h"
 #include "io/json.h"
+#include "text/large_json.h"
 #include "text/pipeline.h"
 #include "text/unicode.h"
 
@@ -12,50 +14,26 @@ namespace headwise::text {
 namespace {
 
 using Json = nlohmann::json;
-using Merges = std::vector<std::pair<std::string, std::string>>;
-
-Vocabulary read_vocabulary(const JsonObject& model) {
-  const JsonObject object = model.object("vocab");
-  const Json& tokens = model.value("vocab");
+Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
   Vocabulary vocabulary;
-  vocabulary.reserve(tokens.size(), tokens.size() * 8);
-  for (const auto& [token, id] : tokens.get_ref<const Json::object_t&>()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= INT32_MAX) {
-      object.refuse(token, "tokenizer: not an id", "a whole number below 2147483647");
-    }
-    vocabulary.add(token, id.get<int32_t>());
-  }
-  vocabulary.index_ids(model.where("vocab"));
+  vocabulary.reserve(json.size() / 16, json.size() / 2);
+  for_each_id(json, where, [&](std::string_view token, int32_t id) {
+    if (vocabulary.add(token, id)) return;
+    throw Error({.what = "tokenizer: a token is there twice",
+                 .where = where,
+                 .got = quote(token),
+                 .expected = "every token once"});
+  });
+  vocabulary.index_ids(where);
   return vocabulary;
 }
 
-// ["a b", …] or [["a", "b"], …]
-Merges read_merges(const JsonObject& model) {
-  const Json& list = model.value("merges");
+Merges read_merges(std::string_view json, const Vocabulary& vocabulary, const std::string& where) {
   Merges merges;
-  const auto refuse = [&](const std::string& got) {
-    throw Error({.what = "tokenizer: not a merge",
-                 .where = fmt::format("{}[{}]", model.where("merges"), merges.size()),
-                 .got = got,
-                 .expected = "\"left right\" or [\"left\", \"right\"]"});
-  };
-  if (!list.is_array()) model.refuse("merges", "tokenizer: no list", "an array of merges");
-  merges.reserve(list.size());
-  for (const Json& merge : list) {
-    if (merge.is_string()) {
-      const auto& text = merge.get_ref<const std::string&>();
-      if (text.starts_with("#version")) continue;
-      const size_t space = text.find(' ');
-      if (space == text.npos || text.find(' ', space + 1) != text.npos) refuse(quote(text));
-      merges.emplace_back(text.substr(0, space), text.substr(space + 1));
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
-               merge[1].is_string()) {
-      merges.emplace_back(merge[0].get_ref<const std::string&>(),
-                          merge[1].get_ref<const std::string&>());
-    } else {
-      refuse(quote(merge.dump()));
-    }
-  }
+  merges.reserve(json.size() / 16);
+  for_each_merge(json, where, [&](std::string_view left, std::string_view right) {
+    merges.push_back(merge_of(vocabulary, left, right, where, merges.size()));
+  });
   return merges;
 }
 
@@ -67,20 +45,12 @@ std::string model_type(const JsonObject& model) {
   return model.has("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
 }
 
-std::unique_ptr<const Model> read_unigram(const JsonObject& model, const std::string& where) {
+std::unique_ptr<const Model> read_unigram(const JsonObject& model, std::string_view vocabulary,
+                                          const std::string& where) {
   std::vector<std::pair<std::string, double>> entries;
-  const Json& list = model.value("vocab");
-  if (!list.is_array()) model.refuse("vocab", "tokenizer: no list", "an array of [token, score]");
-  entries.reserve(list.size());
-  for (const Json& entry : list) {
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
-      throw Error({.what = "tokenizer: not a token with its score",
-                   .where = fmt::format("{}[{}]", model.where("vocab"), entries.size()),
-                   .got = quote(entry.dump()),
-                   .expected = "[\"token\", score]"});
-    }
-    entries.emplace_back(entry[0].get_ref<const std::string&>(), entry[1].get<double>());
-  }
+  entries.reserve(vocabulary.size() / 24);
+  for_each_score(vocabulary, model.where("vocab"),
+                 [&](std::string_view token, double score) { entries.emplace_back(token, score); });
   std::optional<int32_t> unk;
   if (const auto id = model.optional_integer("unk_id", 0, INT32_MAX)) {
     unk = static_cast<int32_t>(*id);
@@ -104,9 +74,11 @@ BpeOptions read_bpe_options(const JsonObject& model) {
 /// `raw_bytes`: the pre-tokenizer can leave bytes as they are. Set to false if the model cannot.
 struct ModelReader {
   const JsonObject& model;
+  const LargeValues& large;
   std::string where;
   std::string type = model_type(model);
-  Vocabulary vocabulary = type == "Unigram" ? Vocabulary() : read_vocabulary(model);
+  Vocabulary vocabulary =
+      type == "Unigram" ? Vocabulary() : read_vocabulary(large.vocabulary, model.where("vocab"));
 
   bool can_read_bytes() const {
     if (type != "BPE") return false;
@@ -119,14 +91,15 @@ struct ModelReader {
     if (type == "BPE") {
       BpeOptions options = read_bpe_options(model);
       options.raw_bytes = raw_bytes;
-      return make_bpe(std::move(vocabulary), read_merges(model), options, where);
+      const Merges merges = read_merges(large.merges, vocabulary, where);
+      return make_bpe(std::move(vocabulary), merges, options, where);
     }
     if (type == "WordPiece") {
       return make_word_piece(std::move(vocabulary), model.text("unk_token"),
                              model.text("continuing_subword_prefix"),
                              model.integer("max_input_chars_per_word", 1), where);
     }
-    if (type == "Unigram") return read_unigram(model, where);
+    if (type == "Unigram") return read_unigram(model, large.vocabulary, where);
     if (type == "WordLevel") {
       return make_word_level(std::move(vocabulary), model.text("unk_token"), where);
     }
@@ -165,36 +138,47 @@ void read_padding(const JsonObject& file, TokenizerParts& parts) {
 
 }  // namespace
 
+TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
+                        const std::function<std::unique_ptr<const Model>(bool)>& make_model,
+                        std::unique_ptr<const Normalizer> normalizer) {
+  TokenizerParts parts;
+  PipelineParts pipeline{.normalizer = std::move(normalizer)};
+  bool raw_bytes = can_read_bytes;
+  if (const auto part = description.optional_object("normalizer")) {
+    pipeline.normalizer = make_normalizer(*part);
+  }
+  if (const auto part = description.optional_object("pre_tokenizer")) {
+    pipeline.pre_tokenizer = make_pre_tokenizer(*part, raw_bytes);
+  } else {
+    raw_bytes = false;
+  }
+  if (const auto part = description.optional_object("post_processor")) {
+    parts.post_processor = make_post_processor(*part);
+  }
+  if (const auto part = description.optional_object("decoder")) {
+    pipeline.decoder = make_decoder(*part);
+  }
+  pipeline.model = make_model(raw_bytes);
+  pipeline.added_tokens = read_added_tokens(description);
+  pipeline.needs_space_counts = !parts.post_processor.trims.empty();
+  parts.pipeline = make_pipeline(std::move(pipeline));
+  read_padding(description, parts);
+  return parts;
+}
+
 TokenizerParts read_tokenizer_json(const std::filesystem::path& path) {
-  const Json json = read_json(path);
+  const MappedFile mapped(path);
   const std::string where = path.string();
+  const LargeValues large = take_large_values(mapped.text());
+  const Json json = parse_json(large.rest, where);
   const JsonObject file(json, where);
   if (file.has("version") && file.text("version") != "1.0") {
     file.refuse("version", "tokenizer: another version of the format", "1.0");
   }
   const JsonObject model = file.object("model");
-  ModelReader reader{model, where};
-  TokenizerParts parts;
-  PipelineParts pipeline;
-  bool raw_bytes = reader.can_read_bytes();
-  if (const auto part = file.optional_object("normalizer")) {
-    pipeline.normalizer = make_normalizer(*part);
-  }
-  if (const auto part = file.optional_object("pre_tokenizer")) {
-    pipeline.pre_tokenizer = make_pre_tokenizer(*part, raw_bytes);
-  } else {
-    raw_bytes = false;
-  }
-  if (const auto part = file.optional_object("post_processor")) {
-    parts.post_processor = make_post_processor(*part);
-  }
-  if (const auto part = file.optional_object("decoder")) pipeline.decoder = make_decoder(*part);
-  pipeline.model = reader.read(raw_bytes);
-  pipeline.added_tokens = read_added_tokens(file);
-  pipeline.needs_space_counts = !parts.post_processor.trims.empty();
-  parts.pipeline = make_pipeline(std::move(pipeline));
-  read_padding(file, parts);
-  return parts;
+  ModelReader reader{model, large, where};
+  return assemble(file, reader.can_read_bytes(),
+                  [&](bool raw_bytes) { return reader.read(raw_bytes); });
 }
 
 }  // namespace headwise::text

@@ -34,45 +34,48 @@ void Vocabulary::reserve(size_t tokens, size_t bytes) {
   arena_.reserve(bytes);
   begins_.reserve(tokens + 1);
   ids_.reserve(tokens);
-  if (tokens * 2 > slots_.size()) {
-    slots_.assign(std::bit_ceil(tokens * 2 + 16), Slot{});
-    for (size_t i = 0; i < size(); ++i) place(i, hash_bytes(token_at(i)));
+  if (tokens * 2 > slots_.size()) resize_slots(std::bit_ceil(tokens * 2 + 16));
+}
+
+void Vocabulary::grow() { resize_slots(std::max<size_t>(64, slots_.size() * 2)); }
+
+void Vocabulary::resize_slots(size_t slots) {
+  slots_.assign(slots, Slot{});
+  for (size_t i = 0; i < size(); ++i) {
+    const uint64_t hash = hash_bytes(token_at(i));
+    slots_[place(token_at(i), hash)] = {static_cast<uint32_t>(hash >> 32),
+                                        static_cast<uint32_t>(i + 1)};
   }
 }
 
-void Vocabulary::place(size_t index, uint64_t hash) {
-  const size_t mask = slots_.size() - 1;
-  size_t at = hash & mask;
-  while (slots_[at].index != 0) at = (at + 1) & mask;
-  slots_[at] = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(index + 1)};
-}
-
-void Vocabulary::grow() {
-  slots_.assign(std::max<size_t>(64, slots_.size() * 2), Slot{});
-  for (size_t i = 0; i < size(); ++i) place(i, hash_bytes(token_at(i)));
-}
-
 bool Vocabulary::add(std::string_view token, int32_t id) {
-  if (find(token)) return false;
   if ((size() + 1) * 2 > slots_.size()) grow();
+  const uint64_t hash = hash_bytes(token);
+  Slot& slot = slots_[place(token, hash)];
+  if (slot.index != 0) return false;
   arena_.append(token);
   begins_.push_back(static_cast<uint32_t>(arena_.size()));
   ids_.push_back(id);
-  place(size() - 1, hash_bytes(token));
+  slot = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(size())};
   largest_id_ = std::max(largest_id_, id);
   return true;
 }
 
+size_t Vocabulary::place(std::string_view token, uint64_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  size_t at = hash & mask;
+  while (slots_[at].index != 0 &&
+         (slots_[at].tag != tag || token_at(slots_[at].index - 1) != token)) {
+    at = (at + 1) & mask;
+  }
+  return at;
+}
+
 std::optional<int32_t> Vocabulary::find(std::string_view token) const {
   if (slots_.empty()) return std::nullopt;
-  const uint64_t hash = hash_bytes(token);
-  const size_t mask = slots_.size() - 1;
-  for (size_t at = hash & mask; slots_[at].index != 0; at = (at + 1) & mask) {
-    if (slots_[at].tag != static_cast<uint32_t>(hash >> 32)) continue;
-    const size_t index = slots_[at].index - 1;
-    if (token_at(index) == token) return ids_[index];
-  }
-  return std::nullopt;
+  const Slot& slot = slots_[place(token, hash_bytes(token))];
+  return slot.index == 0 ? std::nullopt : std::optional(ids_[slot.index - 1]);
 }
 
 void Vocabulary::index_ids(const std::string& where) {

@@ -36,7 +36,8 @@ class Vocabulary {
 
  private:
   void grow();
-  void place(size_t index, uint64_t hash);
+  void resize_slots(size_t slots);
+  size_t place(std::string_view token, uint64_t hash) const;  // its slot, or the free one for it
 
   struct Slot {
     uint32_t tag = 0;    // bits of the hash
