@@ -1,4 +1,5 @@
 """Where a family of models keeps its attention: the modules of every layer, and how heads lie in their weights."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack of layers: a module list, and the attentions inside each layer by prefix ("", "enc.", "dec.", "cross.")."""
+    """A list of layers, and the attentions in each layer by prefix ("", "enc.", "dec.", "cross.")."""
 
     layers: str
     attentions: dict[str, str]
@@ -66,7 +67,7 @@ FAMILIES: dict[str, Family] = {
 
 @dataclass(frozen=True)
 class Attention:
-    """One attention of a model: `key` as in gates and `pruned_heads` ("L0", "enc.L0"), and its place in the state dict."""
+    """One attention of a model: its key in gates and maps ("L0", "enc.L0"), and its place in the state dict."""
 
     key: str
     path: str
@@ -83,17 +84,16 @@ def is_seq2seq(model: nn.Module) -> bool:
     return len(family_of(model).stacks) > 1
 
 
-def base_prefix(model: nn.Module) -> str:
-    """What the names of the base model's tensors start with in this model's state dict."""
-    return "" if model.base_model is model else model.base_model_prefix + "." if hasattr(
-        model, model.base_model_prefix
-    ) else ""
+def base_model(model: nn.Module) -> tuple[str, nn.Module]:
+    """The model without its task, and what the names of its tensors start with in the state dict."""
+    inside = getattr(model, model.base_model_prefix, None)
+    return ("", model) if inside is None else (model.base_model_prefix + ".", inside)
 
 
 def layer_lists(model: nn.Module) -> Iterator[tuple[Stack, nn.ModuleList]]:
-    root = getattr(model, model.base_model_prefix, model)
+    _, base = base_model(model)
     for stack in family_of(model).stacks:
-        yield stack, root.get_submodule(stack.layers)
+        yield stack, base.get_submodule(stack.layers)
 
 
 def head_counts(model: nn.Module, prefix: str) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def attentions(model: nn.Module) -> list[Attention]:
         for prefix, inside in stack.attentions.items():
             for l, layer in enumerate(layers):
                 heads, kv_heads = head_counts(model, prefix)
-                path = f"{base_prefix(model)}{stack.layers}.{l}.{inside}"
+                path = f"{base_model(model)[0]}{stack.layers}.{l}.{inside}"
                 out = layer.get_submodule(inside).get_submodule(family_of(model).out)
                 found.append(Attention(f"{prefix}L{l}", path, out, heads, kv_heads))
     return found

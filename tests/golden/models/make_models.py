@@ -7,6 +7,7 @@ Run with the pinned packages of ../requirements.txt:
 
 README.md describes the folders.
 """
+
 from __future__ import annotations
 
 import json
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 import decoders
 import encoders
+import sentence
 import seq2seq
 from cases import Case
 from generation import generated
@@ -30,6 +32,7 @@ from weights import randomize
 
 HERE = pathlib.Path(__file__).parent
 CHECKPOINT = "model.safetensors"
+INNER = (".map", ".hidden", "embeddings")
 MAX_ENTROPY_RATIO = 0.85
 
 
@@ -44,13 +47,9 @@ def gates_of(model: torch.nn.Module) -> Gates:
 
 
 def write_expected(folder: pathlib.Path, model: torch.nn.Module, tensors: Tensors) -> None:
-    about = {
-        "class": type(model).__name__,
-        "torch": torch.__version__.split("+")[0],
-        "transformers": transformers.__version__,
-    }
+    versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
     tensors = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-    save_file(tensors, folder / "expected.safetensors", about)
+    save_file(tensors, folder / "expected.safetensors", {"source": f"{type(model).__name__}, {versions}"})
 
 
 def load(case: Case, folder: pathlib.Path) -> torch.nn.Module:
@@ -62,27 +61,51 @@ def save(case: Case, folder: pathlib.Path) -> torch.nn.Module:
     """Writes the checkpoint, and reads it back as a user would."""
     shutil.rmtree(folder, ignore_errors=True)
     model = case.model(case.config).eval()
+    if case.untied:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     randomize(model, case.seed, case.peak, case.embedding)
+    if case.generation_config:
+        model.generation_config.update(**case.generation_config)
     model.to(case.dtype).save_pretrained(folder, max_shard_size=case.max_shard_size)
-    return load(case, folder)
+    loaded = load(case, folder)
+    if case.sentence:
+        sentence.write_modules(folder, case.sentence, loaded.config.hidden_size)
+    if case.rewrite:
+        case.rewrite(folder)
+        rewritten = load(case, folder)
+        assert_same_weights(case, loaded, rewritten)
+        return rewritten
+    return loaded
+
+
+def assert_same_weights(case: Case, first: torch.nn.Module, second: torch.nn.Module) -> None:
+    """Two forms of a folder are one model: the same parameters, the same numbers."""
+    for (name, one), other in zip(first.named_parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other), f"{case.name}: {name} differs"
+    batch = case.batch(first)
+    one, other = pack(first, run(first, batch)), pack(second, run(second, batch))
+    assert all(torch.equal(one[name], other[name]) for name in one), f"{case.name}: outputs differ"
 
 
 def expected(case: Case, model: torch.nn.Module, batch: Batch) -> Tensors:
     alone = run(model, batch)
-    check_padded(model, batch, alone)
+    if case.padded:
+        check_padded(model, batch, alone)
     ratio = mean_entropy_ratio(alone)
     assert ratio < MAX_ENTROPY_RATIO, f"{case.name}: attention is too uniform, entropy ratio {ratio:.2f}"
     print(f"{case.name}: entropy ratio {ratio:.2f}")
     everything = batch.tensors() | pack(model, alone)
+    if case.sentence:
+        everything["embedding"] = sentence.embeddings(case, everything["final"], everything["lengths"])
     if case.outputs_only:
-        everything = {name: t for name, t in everything.items() if "hidden" not in name and ".map" not in name}
+        everything = {name: t for name, t in everything.items() if not name.endswith(INNER)}
     if case.gated:
         gates = gates_of(model)
         everything |= {"gates." + key: values for key, values in gates.items()}
         everything |= {
             "gated." + name: values
             for name, values in pack(model, run(model, batch, gates)).items()
-            if not name.endswith((".map", ".hidden", "embeddings"))
+            if not name.endswith(INNER)
         }
     return everything | generated(case, model, batch)
 
@@ -120,10 +143,12 @@ def main() -> None:
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     chosen = sys.argv[1:]
-    cases = [*encoders.cases(), *decoders.cases(), *seq2seq.cases()]
+    cases = [*encoders.cases(), *decoders.cases(), *seq2seq.cases(), *sentence.cases()]
     for case in cases:
         if not chosen or case.name in chosen:
             make(case)
+    if chosen and not {case.name for case in cases}.issuperset(chosen):
+        raise SystemExit(f"no such model; there are {' '.join(case.name for case in cases)}")
 
 
 if __name__ == "__main__":

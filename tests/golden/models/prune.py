@@ -1,4 +1,5 @@
 """Cuts heads out of a checkpoint: rows of the projections to queries, keys and values, columns of the output's."""
+
 from __future__ import annotations
 
 import torch
@@ -11,7 +12,7 @@ Pruned = dict[str, list[int]]
 
 
 def pruned_heads(model: nn.Module) -> Pruned:
-    """Different heads in each layer; all of layer 1; in grouped attention first a part of a group, then a whole one."""
+    """Different heads in each layer; all of layer 1; of groups first a part, then one as a whole."""
     chosen: Pruned = {}
     for at, attention in enumerate(attentions(model)):
         heads, group = attention.heads, attention.heads // attention.kv_heads
@@ -21,7 +22,7 @@ def pruned_heads(model: nn.Module) -> Pruned:
         elif group > 1:
             chosen[attention.key] = [1] if layer == 0 else list(range(heads - group, heads))
         else:
-            chosen[attention.key] = [[1, 3], [0], [2]][at % 3]
+            chosen[attention.key] = [h for h in ([1, 3], [0], [2])[at % 3] if h < heads]
     return chosen
 
 

@@ -1,7 +1,7 @@
 """Runs a model on sequences, one at a time and padded together, and names what it computed."""
+
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from families import Attention, as_tensor, attentions, is_seq2seq, layer_lists
+from families import as_tensor, attentions, is_seq2seq, layer_lists
 
 Tensors = dict[str, torch.Tensor]
 Gates = dict[str, torch.Tensor]
@@ -66,7 +66,9 @@ class Captured:
     def __init__(self, model: nn.Module, hooks: ExitStack):
         self.states: Tensors = {}
         for stack, layers in layer_lists(model):
-            first = layers[0].register_forward_pre_hook(self.input_hook(stack.prefix + "embeddings"), with_kwargs=True)
+            first = layers[0].register_forward_pre_hook(
+                self.input_hook(stack.prefix + "embeddings"), with_kwargs=True
+            )
             hooks.callback(first.remove)
             for l, layer in enumerate(layers):
                 hooks.callback(layer.register_forward_hook(self.output_hook(f"{stack.prefix}L{l}.hidden")).remove)
@@ -105,7 +107,11 @@ def call(model: nn.Module, arguments: dict[str, torch.Tensor], gates: Gates | No
     named = captured.states
     if is_seq2seq(model):
         stacks = {"enc.": output.encoder_hidden_states, "dec.": output.decoder_hidden_states}
-        maps = {"enc.": output.encoder_attentions, "dec.": output.decoder_attentions, "cross.": output.cross_attentions}
+        maps = {
+            "enc.": output.encoder_attentions,
+            "dec.": output.decoder_attentions,
+            "cross.": output.cross_attentions,
+        }
     else:
         stacks, maps = {"": output.hidden_states}, {"": output.attentions}
     for prefix, hidden in stacks.items():
@@ -123,7 +129,6 @@ def of_sequence(model: nn.Module, name: str) -> bool:
     """Whether an output is one row per sequence, not one per token."""
     sequence_task = type(model).__name__.endswith(SEQUENCE_TASKS)
     return name in (NAMES.get(field) for field in SEQUENCE_OUTPUTS) or name == "logits" and sequence_task
-
 
 
 def check_padded(model: nn.Module, batch: Batch, alone: list[Tensors]) -> None:

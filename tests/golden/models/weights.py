@@ -1,11 +1,12 @@
 """Random weights under which every part of a model matters: peaked attention, no bias of zero, no norm of one."""
+
 from __future__ import annotations
 
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-QUERY_KEY = ("query", "key", "q_lin", "k_lin", "q_proj", "k_proj", "c_attn", ".q", ".k")
+QUERY_KEY = ("query", "key", "q_lin", "k_lin", "q_proj", "k_proj", "c_attn", ".q", ".k", "q_norm", "k_norm")
 
 
 def is_norm(module: nn.Module) -> bool:
@@ -31,7 +32,7 @@ def randomize(model: nn.Module, seed: int, peak: float = 1.8, embedding: float =
             if isinstance(module, nn.Embedding):
                 noise *= 1.0 if name.endswith("relative_attention_bias") else embedding
             elif is_norm(module) and field == "weight":
-                noise = 1 + 0.3 * noise
+                noise = (1 + 0.3 * noise) * gain(name, peak)
             elif parameter.dim() == 1:
                 noise *= 0.3
             else:
@@ -43,4 +44,3 @@ def randomize(model: nn.Module, seed: int, peak: float = 1.8, embedding: float =
     for name, buffer in model.named_buffers():
         if name == "final_logits_bias":
             buffer.copy_(torch.randn(buffer.shape))
-    model.tie_weights()
