@@ -143,6 +143,9 @@ int run_benchmark(int argc, char** argv, const std::string& title,
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 1024));
+  app.add_option("--model", options.models, "folder of a model, for benchmarks of models or text")
+      ->allow_extra_args(false);
+  app.add_option("--text", options.text, "file whose lines are texts, for benchmarks of text");
   app.add_flag("--json", options.json, "print one JSON document");
   app.add_flag("--quick", options.quick, "fewer sizes and samples");
   app.add_option("filters", options.filters, "words of the names to measure, e.g. forward D=64");
