@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 #include "headwise/core/error.h"
@@ -14,6 +15,15 @@ namespace headwise::text {
 namespace {
 
 bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+// 10 to a power from 0 to 308, the nearest double.
+double power_of_ten(int64_t exponent) {
+  char text[8] = "1e";
+  const auto end = std::to_chars(text + 2, text + sizeof(text), exponent);
+  double value = 0;
+  std::from_chars(text, end.ptr, value);
+  return value;
+}
 
 class Reader {
  public:
@@ -79,16 +89,30 @@ class Reader {
     return value;
   }
 
+  /// Rounded as serde_json does it, not always to the nearest: sums of scores depend on it.
   double number() {
     skip_space();
-    double value = 0;
-    const char* end = json_.data() + json_.size();
-    const bool is_number =
-        at_ < json_.size() && (json_[at_] == '-' || (json_[at_] >= '0' && json_[at_] <= '9'));
-    const auto result = std::from_chars(json_.data() + at_, end, value);
-    if (!is_number || result.ec != std::errc()) refuse("a number");
-    at_ = static_cast<size_t>(result.ptr - json_.data());
-    return value;
+    const bool negative = at_ < json_.size() && json_[at_] == '-';
+    if (negative) ++at_;
+    uint64_t digits = 0;
+    int64_t exponent = 0;
+    full_ = false;
+    const size_t begin = at_;
+    for (; is_digit(); ++at_) {
+      if (!append_digit(digits)) ++exponent;
+    }
+    const bool leading_zero = at_ > begin + 1 && json_[begin] == '0';
+    if (at_ == begin || leading_zero) refuse("a number");
+    if (at_ < json_.size() && json_[at_] == '.') {
+      const size_t point = at_++;
+      for (; is_digit(); ++at_) {
+        if (append_digit(digits)) --exponent;
+      }
+      if (at_ == point + 1) refuse("a digit");
+    }
+    if (at_ < json_.size() && (json_[at_] == 'e' || json_[at_] == 'E')) exponent += read_exponent();
+    const double value = scaled(static_cast<double>(digits), exponent);
+    return negative ? -value : value;
   }
 
   /// Calls `item` for each of the items up to `end`, the first character being taken already.
@@ -104,6 +128,37 @@ class Reader {
  private:
   void skip_space() {
     while (at_ < json_.size() && is_json_space(json_[at_])) ++at_;
+  }
+
+  bool is_digit() const { return at_ < json_.size() && json_[at_] >= '0' && json_[at_] <= '9'; }
+
+  // False once no further digit fits; from then on they only count, or not even that.
+  bool append_digit(uint64_t& digits) {
+    const auto digit = static_cast<uint64_t>(json_[at_] - '0');
+    full_ = full_ || digits > (UINT64_MAX - digit) / 10;
+    if (!full_) digits = digits * 10 + digit;
+    return !full_;
+  }
+
+  int64_t read_exponent() {
+    ++at_;
+    const bool negative = at_ < json_.size() && json_[at_] == '-';
+    if (negative || (at_ < json_.size() && json_[at_] == '+')) ++at_;
+    const size_t begin = at_;
+    int64_t value = 0;
+    for (; is_digit(); ++at_) value = std::min<int64_t>(value * 10 + (json_[at_] - '0'), 100000);
+    if (at_ == begin) refuse("a digit");
+    return negative ? -value : value;
+  }
+
+  double scaled(double value, int64_t exponent) const {
+    if (value == 0) return value;
+    for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
+    if (exponent > 308) refuse("a number that is not too large");
+    const double power = power_of_ten(std::abs(exponent));
+    const double result = exponent < 0 ? value / power : value * power;
+    if (std::isinf(result)) refuse("a number that is not too large");
+    return result;
   }
 
   bool is_fraction(const char* at) const {
@@ -153,6 +208,7 @@ class Reader {
   std::string_view json_;
   const std::string& where_;
   size_t at_ = 0;
+  bool full_ = false;
 };
 
 // Over JSON without a look at its details; a place is SIZE_MAX once it makes no sense.
