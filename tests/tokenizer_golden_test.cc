@@ -24,8 +24,6 @@ std::vector<Named> all_tokenizers() {
     const std::string name = file.path().stem().string();
     const ExpectedTexts expected = load_expected_texts(name);
     for (const std::string& folder : expected.folders) {
-      if (!std::filesystem::exists(text_folder() / "tokenizers" / folder / "tokenizer.json"))
-        continue;
       all.push_back({folder, name, expected.target});
     }
   }
@@ -136,8 +134,11 @@ TEST_P(TokenizerGolden, EncodesReadableCases) {
 TEST_P(TokenizerGolden, EncodesAndDecodesEveryLine) {
   ASSERT_EQ(expected_.lines.size(), (texts_.size() + expected_.stride - 1) / expected_.stride);
   EXPECT_GE(texts_.size(), 2000u);
+  size_t compared = 0;
   int differ = 0;
   for (size_t i = 0; i < expected_.lines.size(); ++i) {
+    if (!expected_.lines[i].compared) continue;
+    ++compared;
     const size_t line = i * expected_.stride;
     const std::string& text = texts_[line];
     const Encoding with = tokenizer_.encode(text, {.target = expected_.target});
@@ -165,6 +166,7 @@ TEST_P(TokenizerGolden, EncodesAndDecodesEveryLine) {
                   << digits(with.special) << "\n  decoded \"" << escape_controls(skipped)
                   << "\"\n  with special tokens \"" << escape_controls(all) << '"';
   }
+  EXPECT_GT(compared, expected_.lines.size() * 98 / 100);
   EXPECT_EQ(differ, 0) << "lines of " << expected_.lines.size() << " differ";
 }
 

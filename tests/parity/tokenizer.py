@@ -141,6 +141,8 @@ def main():
         if not differing(headwise.encode(text), peer.encode(text)):
             equal += 1
             continue
+        if peer.peer.ambiguous(text):
+            continue
         differ += 1
         if differ <= SHOWN:
             show(headwise, peer, number, text)

@@ -47,6 +47,9 @@ class FastPeer:
     def decode(self, ids, skip):
         return self.tokenizer.decode(ids, skip_special_tokens=skip)
 
+    def ambiguous(self, text):
+        return False
+
 
 class MarianPeer:
     """transformers' Marian tokenizer, which is in Python; offsets are SentencePiece's. It has no words and no types."""
@@ -72,10 +75,19 @@ class MarianPeer:
                 code, rest = self.tokenizer.remove_language_code(part)
                 if code:
                     yield code[0], at, at + len(code[0])
-                base = at + len(part) - len(rest)
+                base, rest_bytes = at + len(part) - len(rest), rest.encode()
+                place = lambda byte: base + len(rest_bytes[:byte].decode("utf-8", "ignore"))
                 for piece in self.sentencepiece.encode(rest, return_type="proto").pieces:
-                    yield piece.piece, base + piece.begin, base + piece.end
+                    yield piece.piece, place(piece.begin), place(piece.end)
             at += len(part)
+
+    def ambiguous(self, text):
+        """Two ways to put the text together are as probable: SentencePiece's versions round sums in another order."""
+        for part in self.tokenizer.tokens_trie.split(text):
+            best = self.sentencepiece.nbest_encode(part, nbest_size=2, return_type="proto").nbests if part.strip() else []
+            if len(best) == 2 and best[0].score - best[1].score < 1e-4 * abs(best[0].score):
+                return True
+        return False
 
     def encode(self, text, pair=None, special=True, truncate=None, pad=None):
         ids = self.tokenizer(**{self.argument: text}, add_special_tokens=special)["input_ids"]
