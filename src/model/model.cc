@@ -21,34 +21,6 @@
 namespace headwise {
 namespace {
 
-std::vector<AttentionSite> sites_of(const ModelConfig& config) {
-  std::vector<AttentionSite> sites;
-  int64_t first = 0;
-  const auto add = [&](Side side, AttentionKind kind, const StackConfig& stack,
-                       const std::vector<AttentionConfig>& attentions, const char* prefix) {
-    for (size_t layer = 0; layer < attentions.size(); ++layer) {
-      const AttentionConfig& attention = attentions[layer];
-      sites.push_back({.side = side,
-                       .kind = kind,
-                       .layer = static_cast<int64_t>(layer),
-                       .name = fmt::format("{}L{}", prefix, layer),
-                       .heads = attention.heads,
-                       .kv_heads = static_cast<int64_t>(attention.kv_heads.size()),
-                       .head_dim = stack.head_dim,
-                       .value_dim = stack.head_dim,
-                       .first = first});
-      first += static_cast<int64_t>(attention.heads.size());
-    }
-  };
-  const bool two = config.encoder_decoder();
-  add(Side::encoder, AttentionKind::self, config.encoder, config.encoder.attention,
-      two ? "enc." : "");
-  add(Side::decoder, AttentionKind::self, config.decoder, config.decoder.attention,
-      two ? "dec." : "");
-  add(Side::decoder, AttentionKind::cross, config.decoder, config.decoder.cross, "cross.");
-  return sites;
-}
-
 /// The prefix of the base model's tensors, or "" if it was saved bare.
 std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
   const WeightNames& names = weight_names(config.model_type);
@@ -89,10 +61,6 @@ AttentionObserver* ForwardObserver::watch(const AttentionSite&, const Attention&
 void ForwardObserver::attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
                                View<float, 3>, View<const float, 2>) {}
 void ForwardObserver::reached(Side, int64_t, View<const float, 2>) {}
-
-std::string AttentionSite::head_name(int64_t index) const {
-  return fmt::format("{}.H{}", name, heads[index]);
-}
 
 void TokenBatch::add(std::span<const int32_t> text, std::span<const int32_t> text_types) {
   if (!text_types.empty() || !types.empty()) {
@@ -254,7 +222,7 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
   auto parts = std::make_unique<Parts>();
   parts->config = read_config(folder, options.config);
   const ModelConfig& config = parts->config;
-  parts->sites = sites_of(config);
+  parts->sites = attention_sites(config);
   WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);

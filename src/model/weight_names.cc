@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 
 #include "headwise/core/error.h"
 
@@ -231,6 +232,11 @@ TaskNames classify_names(const ModelConfig& config, const std::string& prefix) {
   return names;
 }
 
+bool ends_with_any(std::string_view name, std::span<const char* const> endings) {
+  return std::ranges::any_of(endings,
+                             [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 }  // namespace
 
 const WeightNames& weight_names(const std::string& model_type) {
@@ -271,23 +277,23 @@ TaskNames task_names(const ModelConfig& config, const std::string& prefix) {
   return {};
 }
 
-bool is_left_over(std::string_view name) {
-  // Buffers that older versions of transformers saved, and outputs that no task here uses.
+bool is_buffer(std::string_view name) {
   static constexpr std::array kEndings = {
-      "embeddings.position_ids",
-      "attn.bias",
-      "attn.masked_bias",
-      "attention.bias",
-      "attention.masked_bias",
-      "rotary_emb.inv_freq",
+      "embeddings.position_ids", "attn.bias",           "attn.masked_bias", "attention.bias",
+      "attention.masked_bias",   "rotary_emb.inv_freq",
+  };
+  return ends_with_any(name, kEndings);
+}
+
+bool is_left_over(std::string_view name) {
+  static constexpr std::array kUnused = {
       "pooler.dense.weight",
       "pooler.dense.bias",
       "cls.seq_relationship.weight",
       "cls.seq_relationship.bias",
       "layer.1.EncDecAttention.relative_attention_bias.weight",
   };
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
+  return is_buffer(name) || ends_with_any(name, kUnused);
 }
 
 }  // namespace headwise

@@ -49,6 +49,9 @@ struct AttentionSite {
   std::string head_name(int64_t index) const;  // "L3.H1"
 };
 
+/// All attentions of a model: those of the encoder, then of the decoder, then cross attention.
+std::vector<AttentionSite> attention_sites(const ModelConfig& config);
+
 /// A head: heads[index] of attentions()[site].
 struct HeadIndex {
   int64_t site = 0;
@@ -110,7 +113,8 @@ class Model {
   std::span<const AttentionSite> attentions() const;
   int64_t heads() const;  // of all attentions
 
-  /// "L3.H1" and "L3" (its whole layer), separated by commas. Throws Error for what is not there.
+  /// "L3.H1", "L3" (its whole layer) and "all", separated by commas; each head once. Throws Error
+  /// for what is not there.
   std::vector<HeadIndex> find_heads(std::string_view list) const;
 
   /// The last hidden states [T, C], after the final norm where there is one. For encoder-decoders:

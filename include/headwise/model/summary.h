@@ -1,0 +1,36 @@
+// What a folder holds, told without loading its weights: from config.json and the headers of the
+// tensors.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/model.h"
+#include "headwise/model/multi_head_attention.h"
+
+namespace headwise {
+
+/// One attention and what it holds: its projections and their biases.
+struct AttentionSummary {
+  AttentionSite site{};
+  MultiHeadAttentionConfig shape{};
+  int64_t parameters = 0;
+  int64_t head_parameters = 0;     // what goes with one head: keys and values only if its own
+  int64_t kv_head_parameters = 0;  // of a key/value head that several heads share; else 0
+};
+
+struct ModelSummary {
+  ModelConfig config{};
+  std::vector<AttentionSummary> attentions{};
+  int64_t parameters = 0;  // each once, however often it is stored; buffers are none
+  int64_t attention_parameters = 0;
+  std::string dtype{};  // of the most parameters: "float16"
+  int64_t bytes = 0;    // of the files with weights
+};
+
+ModelSummary summarize(const std::filesystem::path& folder);
+
+}  // namespace headwise

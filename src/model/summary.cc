@@ -1,0 +1,95 @@
+// Counts what a folder holds from shapes alone.
+#include "headwise/model/summary.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "headwise/core/shape.h"
+#include "headwise/io/tensor_file.h"
+#include "model/weight_names.h"
+
+namespace headwise {
+namespace {
+
+/// Names of tensors that repeat another one of the same checkpoint.
+std::set<std::string> repeated(const ModelConfig& config, const TensorFiles& files) {
+  std::set<std::string> names;
+  const TaskNames task = task_names(config, "");
+  if (!task.output.empty() && task.tied && config.tied) names.insert(task.output + ".weight");
+  if (!task.bias.empty() && files.find(task.bias) != nullptr) names.insert(task.output + ".bias");
+  const WeightNames& table = weight_names(config.model_type);
+  if (table.shared_word.empty() || !config.shared_embeddings) return names;
+  std::vector<std::string> prefixes = {""};
+  for (const std::string_view prefix : table.prefixes) prefixes.emplace_back(prefix);
+  for (const std::string& prefix : prefixes) {
+    if (files.find(prefix + std::string(table.shared_word) + ".weight") == nullptr) continue;
+    names.insert(prefix + std::string(table.encoder.word) + ".weight");
+    names.insert(prefix + std::string(table.decoder.word) + ".weight");
+  }
+  return names;
+}
+
+const char* name_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return "float16";
+    case Dtype::kBF16:
+      return "bfloat16";
+    case Dtype::kF64:
+      return "float64";
+    default:
+      return "float32";
+  }
+}
+
+AttentionSummary summarize(const ModelConfig& config, const AttentionSite& site) {
+  const StackConfig& stack = site.side == Side::encoder ? config.encoder : config.decoder;
+  const bool cross = site.kind == AttentionKind::cross;
+  const AttentionConfig& attention = (cross ? stack.cross : stack.attention)[site.layer];
+  AttentionSummary result{.site = site};
+  result.shape = {.width = config.width,
+                  .heads = std::ssize(site.heads),
+                  .kv_heads = site.kv_heads,
+                  .head_dim = site.head_dim,
+                  .value_dim = site.value_dim,
+                  .source_width = cross ? std::optional(config.width) : std::nullopt,
+                  .projection_bias = config.projection_bias,
+                  .output_bias = config.output_bias,
+                  .kv_head = attention.kv_head};
+  result.parameters = count_attention(result.shape, 0, 0).parameters;
+  const int64_t input = config.width + (config.projection_bias ? 1 : 0);
+  const int64_t own = site.head_dim * input + site.value_dim * config.width;
+  const int64_t shared = (site.head_dim + site.value_dim) * input;
+  const bool grouped = stack.kv_heads < stack.heads;
+  result.head_parameters = grouped ? own : own + shared;
+  result.kv_head_parameters = grouped ? shared : 0;
+  return result;
+}
+
+}  // namespace
+
+ModelSummary summarize(const std::filesystem::path& folder) {
+  ModelSummary summary{.config = read_config(folder)};
+  for (const AttentionSite& site : attention_sites(summary.config)) {
+    summary.attentions.push_back(summarize(summary.config, site));
+    summary.attention_parameters += summary.attentions.back().parameters;
+  }
+  const TensorFiles files = TensorFiles::open(folder);
+  const std::set<std::string> again = repeated(summary.config, files);
+  std::map<Dtype, int64_t> of_dtype;
+  for (const TensorInfo& tensor : files.tensors()) {
+    if (!is_float(tensor.dtype) || is_buffer(tensor.name) || again.contains(tensor.name)) continue;
+    summary.parameters = checked_add(summary.parameters, tensor.size());
+    of_dtype[tensor.dtype] += tensor.size();
+  }
+  const auto most = std::ranges::max_element(
+      of_dtype, {}, [](const auto& dtype_and_count) { return dtype_and_count.second; });
+  if (most != of_dtype.end()) summary.dtype = name_of(most->first);
+  for (const std::filesystem::path& file : files.files()) {
+    summary.bytes += static_cast<int64_t>(std::filesystem::file_size(file));
+  }
+  return summary;
+}
+
+}  // namespace headwise
