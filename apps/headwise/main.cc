@@ -2,15 +2,85 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+#include <string_view>
 
-int main(int argc, char** argv) {
-  CLI::App app{"headwise: what every attention head does, and what could stand in for it"};
+#include "headwise/core/error.h"
+#include "json_writer.h"
+#include "verb.h"
+
+namespace headwise::program {
+namespace {
+
+enum ExitCode { kDone = 0, kFailure = 1, kMisuse = 2, kInterrupted = 130 };
+
+/// --json holds for errors too, even for those that keep it from being parsed.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--json") return true;
+  }
+  return false;
+}
+
+ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
+  fmt::print(stderr, "headwise: {}\n", Error(detail).what());
+  if (!json) return code;
+  JsonWriter writer;
+  writer.begin_object();
+  writer.key("error");
+  writer.begin_object();
+  writer.field("what", detail.what);
+  writer.field("where", detail.where);
+  writer.field("got", detail.got);
+  writer.field("expected", detail.expected);
+  writer.field("hint", detail.hint);
+  writer.end_object();
+  writer.end_object();
+  fmt::print("{}", writer.take());
+  return code;
+}
+
+std::string help_command(const CLI::App& app) {
+  for (const CLI::App* verb : app.get_subcommands())
+    return fmt::format("{} --help", verb->get_name());
+  return "--help";
+}
+
+ExitCode run(int argc, char** argv) {
+  CommonOptions common;
+  CLI::App app{"headwise: what every attention head does, and what could stand in for it",
+               "headwise"};
   app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
+  app.footer("headwise VERB --help says more about a verb, with an example.");
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.require_subcommand(0, 1);
+  add_inspect(app, common);
+  const bool json = asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+    return kDone;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(error));
+    return fail(kMisuse,
+                {.what = error.what(), .hint = fmt::format("headwise {}", help_command(app))},
+                json);
+  } catch (const Error& error) {
+    return fail(kFailure, error.detail(), json);
+  } catch (const Interrupted&) {
+    return fail(kInterrupted, {.what = "interrupted"}, json);
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, {.what = "out of memory", .hint = "give it less at once"}, json);
+  } catch (const std::exception& error) {
+    return fail(kFailure, {.what = error.what()}, json);
   }
-  fmt::print("{}", app.help());
-  return 0;
+}
+
+}  // namespace
+}  // namespace headwise::program
+
+int main(int argc, char** argv) {
+  headwise::program::listen_for_interrupt();
+  return headwise::program::run(argc, argv);
 }

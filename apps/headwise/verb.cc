@@ -1,0 +1,84 @@
+// Common options, output, interruption.
+#include "verb.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
+#include "io/file.h"
+
+namespace headwise::program {
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+void on_interrupt(int) {
+  if (interrupted.exchange(true)) std::_Exit(130);  // the second time, at once
+}
+
+}  // namespace
+
+CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& description,
+                   const std::string& example, CommonOptions& common, std::function<void()> run) {
+  CLI::App& verb = *app.add_subcommand(name, description);
+  verb.group("Verbs");
+  verb.footer(example);
+  verb.add_flag("--json", common.json, "Print one JSON document on standard output");
+  verb.add_option("--threads", common.threads, "Threads to use; default: all cores")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N");
+  verb.add_option("--seed", common.seed, "Of random numbers; default: 0")->type_name("S");
+  verb.add_flag("--quiet", common.quiet, "No progress and no remarks on standard error");
+  verb.add_option("-o,--out", common.out, "Write the result to this file")->type_name("PATH");
+  verb.callback([&common, run = std::move(run)] {
+    if (common.threads > 0) set_threads(common.threads);
+    run();
+  });
+  return verb;
+}
+
+CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
+                      const std::string& description) {
+  return verb.add_option(names, values, description)->allow_extra_args(false);
+}
+
+void deliver(const CommonOptions& common, std::string_view text) {
+  if (!common.out.empty() && !common.out_is_array()) {
+    write_file_whole(common.out, text);
+    return;
+  }
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw Error({.what = "the result could not be written",
+                 .where = "standard output",
+                 .hint = "is the disk full?"});
+  }
+}
+
+void note(const CommonOptions& common, std::string_view text) {
+  if (!common.quiet) fmt::print(stderr, "headwise: {}\n", text);
+}
+
+void misuse(const std::string& message) {
+  throw CLI::ValidationError(message, CLI::ExitCodes::ValidationError);
+}
+
+std::string grouped(int64_t number) {
+  std::string text = fmt::format("{}", number);
+  const size_t first = text.starts_with('-') ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+void listen_for_interrupt() { std::signal(SIGINT, on_interrupt); }
+void throw_if_interrupted() {
+  if (interrupted) throw Interrupted();
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,51 @@
+// What the verbs of the program share: common options, and the way results leave it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace headwise::program {
+
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  int threads = 0;  // 0: all cores
+  uint64_t seed = 0;
+  std::string out{};  // empty: standard output
+
+  bool out_is_array() const { return out.ends_with(".npy"); }
+};
+
+/// Adds a verb with the common options; `run` is called when it was parsed.
+CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& description,
+                   const std::string& example, CommonOptions& common, std::function<void()> run);
+
+void add_inspect(CLI::App& app, CommonOptions& common);
+void add_run(CLI::App& app, CommonOptions& common);
+void add_attend(CLI::App& app, CommonOptions& common);
+
+/// Options that may be given several times, one value each.
+CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
+                      const std::string& description);
+
+/// The result, whole: to standard output, or to --out unless that is for an array.
+void deliver(const CommonOptions& common, std::string_view text);
+
+/// A word on standard error, unless --quiet.
+void note(const CommonOptions& common, std::string_view text);
+
+/// What was asked for on the command line does not go together; exit code 2.
+[[noreturn]] void misuse(const std::string& message);
+
+/// "22,713,216"
+std::string grouped(int64_t number);
+
+/// Thrown after Ctrl-C, from places where nothing is half done.
+struct Interrupted {};
+void listen_for_interrupt();
+void throw_if_interrupted();
+
+}  // namespace headwise::program
