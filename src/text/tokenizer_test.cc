@@ -1,0 +1,144 @@
+// Tokenizers from small files written here: what is refused and how, offsets, truncation, padding.
+#include "headwise/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/core/error.h"
+#include "io/io_testing.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TokenizerFile : public testing::Test {
+ protected:
+  Tokenizer load(const Json& json) const {
+    folder_.write("tokenizer.json", json.dump());
+    return Tokenizer::load(folder_.path());
+  }
+  std::string error(const std::string& text) const {
+    folder_.write("tokenizer.json", text);
+    try {
+      Tokenizer::load(folder_.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  std::string error_of(const Json& json) const { return error(json.dump()); }
+
+  TemporaryFolder folder_;
+};
+
+Json word_piece() {
+  return Json::parse(R"({
+    "version": "1.0",
+    "added_tokens": [],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                   "strip_accents": null, "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]},
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 100,
+              "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[PAD]": 3, "un": 4, "##do": 5,
+                        "cafe": 6, "!": 7}}})");
+}
+
+TEST_F(TokenizerFile, PlacesTokensInTheTextAsItWas) {
+  const Tokenizer tokenizer = load(word_piece());
+  const Encoding encoding = tokenizer.encode("Undo CAFÉ!");
+  EXPECT_THAT(encoding.ids, ElementsAre(1, 4, 5, 6, 7, 2));
+  EXPECT_THAT(encoding.words, ElementsAre(-1, 0, 0, 1, 2, -1));
+  EXPECT_EQ(encoding.code_points[3], (TokenSpan{5, 9}));
+  EXPECT_EQ(encoding.bytes[3], (TokenSpan{5, 10}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids, false), "[CLS] undo cafe! [SEP]");
+}
+
+TEST_F(TokenizerFile, CutsTheLongerTextFirstAndPadsOnlyWhenAsked) {
+  Json json = word_piece();
+  json["truncation"] = {{"max_length", 3}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  json["padding"] = {{"strategy", {{"Fixed", 9}}},
+                     {"direction", "Right"},
+                     {"pad_id", 3},
+                     {"pad_type_id", 0},
+                     {"pad_token", "[PAD]"}};
+  const Tokenizer tokenizer = load(json);
+  EXPECT_EQ(tokenizer.encode("undo undo cafe").ids.size(), 7u);
+  const Encoding pair = tokenizer.encode("undo undo undo", "cafe", {.truncate = 6, .pad = 8});
+  EXPECT_THAT(pair.ids, ElementsAre(1, 4, 5, 2, 6, 2, 3, 3));
+  EXPECT_THAT(pair.sequence, ElementsAre(-1, 0, 0, -1, 1, -1, -1, -1));
+  EXPECT_THROW(tokenizer.encode("undo", {.truncate = 1}), Error);
+}
+
+TEST_F(TokenizerFile, SaysWhatIsNotKnown) {
+  Json json = word_piece();
+  json["normalizer"]["type"] = "Rot13";
+  EXPECT_THAT(error_of(json),
+              AllOf(HasSubstr("normalizer.type"), HasSubstr("Rot13"), HasSubstr("NFC")));
+  json = word_piece();
+  json["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern", {{"Regex", "a+b"}}},
+                           {"behavior", "Isolated"},
+                           {"invert", false}};
+  EXPECT_THAT(error_of(json),
+              AllOf(HasSubstr("pattern.Regex"), HasSubstr("a+b"), HasSubstr("GPT-2")));
+  json = word_piece();
+  json["model"]["type"] = "Markov";
+  EXPECT_THAT(error_of(json),
+              AllOf(HasSubstr("model.type"), HasSubstr("Markov"), HasSubstr("BPE")));
+  json = word_piece();
+  json["decoder"]["type"] = "Undo";
+  EXPECT_THAT(error_of(json), HasSubstr("decoder.type"));
+  json = word_piece();
+  json["post_processor"]["type"] = "Wrap";
+  EXPECT_THAT(error_of(json), HasSubstr("post_processor.type"));
+}
+
+TEST_F(TokenizerFile, RefusesBrokenVocabularies) {
+  const auto vocabulary = [](const std::string& vocab) {
+    return R"({"model": {"type": "WordLevel", "unk_token": "?", "vocab": )" + vocab + "}}";
+  };
+  EXPECT_EQ(error(vocabulary(R"({"?": 0, "a": 1})")), "no error");
+  EXPECT_THAT(error(vocabulary(R"({"?": 0, "?": 1})")), HasSubstr("twice"));
+  EXPECT_THAT(error(vocabulary(R"({"?": -1})")), HasSubstr("whole number"));
+  EXPECT_THAT(error(vocabulary(R"({"?": 1.5})")), HasSubstr("whole number"));
+  EXPECT_THAT(error(vocabulary(R"({"?": 99999999999})")), HasSubstr("whole number"));
+  EXPECT_THAT(error(vocabulary(R"({"?": 2000000000})")), HasSubstr("far beyond"));
+  EXPECT_THAT(error(vocabulary(R"({"\ud800": 0})")), HasSubstr("surrogate"));
+  EXPECT_THAT(error(vocabulary("{\"\xFF\": 0}")), HasSubstr("UTF-8"));
+  EXPECT_THAT(error(vocabulary(R"({"?": 0,})")), HasSubstr("model.vocab"));
+  EXPECT_THAT(error(vocabulary("[]")), HasSubstr("model.vocab"));
+  EXPECT_THAT(error(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a"]}})"),
+              HasSubstr("merge"));
+  EXPECT_THAT(error(R"({"model": {"type": "BPE", "dropout": 0.1, "vocab": {}, "merges": []}})"),
+              HasSubstr("dropout"));
+  EXPECT_THAT(error(R"({"model": {"type": "Unigram", "unk_id": 7, "vocab": [["a", 0]]}})"),
+              HasSubstr("unk_id"));
+  EXPECT_THAT(error(std::string("{")), HasSubstr("json"));
+  EXPECT_THAT(error(std::string()), HasSubstr("json"));
+}
+
+TEST_F(TokenizerFile, ThereMayBeNone) {
+  EXPECT_FALSE(Tokenizer::find(folder_.path()));
+  EXPECT_THROW(Tokenizer::load(folder_.path()), Error);
+}
+
+TEST_F(TokenizerFile, RefusesAPointerInPlaceOfASentencePieceFile) {
+  folder_.write("tokenizer.model", "version https://git-lfs.github.com/spec/v1\n");
+  try {
+    Tokenizer::load(folder_.path());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("tokenizer.model"), HasSubstr("pointer")));
+  }
+}
+
+}  // namespace
+}  // namespace headwise
