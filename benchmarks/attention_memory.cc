@@ -3,29 +3,18 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "attention_problem.h"
-#include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
+#include "process_status.h"
 #include "subprocess.h"
 
 namespace headwise::bench {
 namespace {
 
 constexpr std::string_view kChild = "--memory-child";
-
-/// A line of /proc/self/status, in KiB.
-int64_t status_kib(std::string_view field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field)) return std::stoll(line.substr(field.size() + 1));
-  }
-  throw Error(
-      {.what = "memory: the field is not in /proc/self/status", .where = std::string(field)});
-}
 
 }  // namespace
 

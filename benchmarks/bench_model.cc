@@ -1,0 +1,321 @@
+// Models: ours against transformers, ONNX Runtime and CTranslate2, with and without statistics;
+// memory, decoding, and how long the program takes to its first answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "harness.h"
+#include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
+#include "headwise/model/generate.h"
+#include "model_memory.h"
+#include "model_problem.h"
+#include "peer.h"
+#include "report.h"
+
+namespace headwise::bench {
+namespace {
+
+constexpr double kTolerance = 1e-3;  // of the largest value; libraries order their sums differently
+
+struct Batch {
+  std::string name;
+  std::vector<int64_t> lengths;
+};
+
+/// 8 to 128 tokens, in no order.
+Batch mixed_lengths() {
+  Batch batch{.name = "32x8-128"};
+  for (int64_t b = 0; b < 32; ++b) batch.lengths.push_back(8 + b * 7 % 32 * 120 / 31);
+  return batch;
+}
+
+void require_near(const std::string& name, std::span<const float> ours,
+                  std::span<const float> peer) {
+  double largest = 0, worst = ours.size() == peer.size() ? 0 : INFINITY;
+  for (const float x : peer) largest = std::max<double>(largest, std::abs(x));
+  for (size_t i = 0; i < std::min(ours.size(), peer.size()); ++i) {
+    const double error = std::abs(ours[i] - peer[i]);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  if (worst <= kTolerance * largest) return;
+  throw Error(
+      {.what = "bench model: our output is not the peer's",
+       .where = name,
+       .got = fmt::format("{} and {} values, a difference of {}", ours.size(), peer.size(), worst),
+       .expected = fmt::format("at most {}", kTolerance * largest)});
+}
+
+class ModelBenchmark {
+ public:
+  ModelBenchmark(const Options& options, Report& report)
+      : options_(options),
+        report_(report),
+        harness_({.sample_seconds = 0.05,
+                  .samples = options.quick ? 5 : 9,
+                  .race_seconds = options.quick ? 3. : 12.}) {}
+
+  void run();
+
+ private:
+  void forward(const ModelShape& shape, const Batch& batch, int threads, double goal);
+  void statistics(const ModelShape& shape, const Batch& batch, int threads, double goal);
+  void memory(const ModelShape& shape);
+  void decoding(int threads);
+  void start_up();
+
+  Peer& peer(const std::string& library);
+  const Options& options_;
+  Report& report_;
+  Harness harness_;
+  ModelFolders folders_;
+  std::map<std::string, std::unique_ptr<Peer>> peers_;
+};
+
+Peer& ModelBenchmark::peer(const std::string& library) {
+  auto& peer = peers_[library];
+  if (peer == nullptr) peer = std::make_unique<Peer>(options_.peer, "model");
+  return *peer;
+}
+
+nlohmann::json ids_of(const TokenBatch& batch) {
+  nlohmann::json ids = nlohmann::json::array();
+  for (int64_t b = 0; b < batch.texts(); ++b) {
+    ids.push_back(std::vector(batch.ids.begin() + batch.offsets[b],
+                              batch.ids.begin() + batch.offsets[b + 1]));
+  }
+  return ids;
+}
+
+void ModelBenchmark::forward(const ModelShape& shape, const Batch& batch, int threads,
+                             double goal) {
+  const std::string name =
+      fmt::format("forward model={} batch={} threads={}", shape.name, batch.name, threads);
+  if (!options_.select(name)) return;
+  set_threads(threads);
+  const Model model = Model::load(folders_.folder(shape));
+  const TokenBatch tokens = texts(batch.lengths);
+  std::vector<Timer> sides{timer_of([&] { (void)model.hidden(tokens); })};
+  std::vector<std::string> libraries;
+  if (!options_.peer.empty()) {
+    const Activations ours = model.hidden(tokens);
+    for (const char* library : {"transformers", "onnxruntime", "ctranslate2"}) {
+      try {
+        peer(library).prepare({{"op", "encode"},
+                               {"engine", library},
+                               {"folder", folders_.folder(shape).string()},
+                               {"ids", ids_of(tokens)},
+                               {"batches", 1},
+                               {"threads", threads}});
+        require_near(fmt::format("{} {}", name, library), ours.buffer.span(),
+                     peer(library).outputs());
+      } catch (const Error& error) {
+        report_.refused(error);
+        continue;
+      }
+      sides.push_back([this, library](int64_t reps) { return peer(library).time(reps); });
+      libraries.push_back(library);
+    }
+  }
+  const std::vector<Timing> timings = harness_.race(threads, sides);
+  const double flops = forward_flops(shape, batch.lengths) * 1e-9;
+  Result result{.name = name, .unit = "GFLOP/s", .ours = flops / timings[0].seconds, .goal = goal};
+  result.disturbed = timings[0].disturbed;
+  for (size_t i = 0; i < libraries.size(); ++i) {
+    const double speed = flops / timings[i + 1].seconds;
+    fmt::print(stderr, "{}: ours {:.1f}, {} {:.1f} GFLOP/s, FMA peak {:.1f}{}\n", name, result.ours,
+               libraries[i], speed, harness_.fma_peak(threads),
+               timings[i + 1].disturbed ? " (disturbed)" : "");
+    if (!result.peer || speed > *result.peer) {
+      result.peer = speed;
+      result.unit = "GFLOP/s, the best peer " + libraries[i];
+    }
+    result.disturbed |= timings[i + 1].disturbed;
+  }
+  if (result.peer) result.ratio = result.ours / *result.peer;
+  report_.add(result);
+}
+
+void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int threads,
+                                double goal) {
+  const std::string name =
+      fmt::format("statistics model={} batch={} threads={}", shape.name, batch.name, threads);
+  if (!options_.select(name)) return;
+  set_threads(threads);
+  const Model model = Model::load(folders_.folder(shape));
+  const TokenBatch tokens = texts(batch.lengths);
+  StatisticsObserver observer(model, tokens);
+  const ForwardOptions observed{.observer = &observer};
+  std::vector<Timer> sides{timer_of([&] {
+    (void)model.hidden(tokens, observed);
+    (void)observer.means();
+  })};
+  if (!options_.peer.empty()) {
+    try {
+      Peer& transformers = peer("transformers");
+      transformers.prepare({{"op", "statistics"},
+                            {"folder", folders_.folder(shape).string()},
+                            {"ids", ids_of(tokens)},
+                            {"threads", threads}});
+      (void)observer.means();
+      const Activations hidden = model.hidden(tokens, observed);
+      const std::vector<float> theirs = transformers.outputs();
+      const size_t values = hidden.buffer.size();
+      require_near(name, hidden.buffer.span(), std::span(theirs).first(values));
+      require_near(name + " statistics", observer.means(), std::span(theirs).subspan(values));
+    } catch (const Error& error) {
+      return report_.refused(error);
+    }
+    sides.push_back([this](int64_t reps) { return peer("transformers").time(reps); });
+  }
+  const std::vector<Timing> timings = harness_.race(threads, sides);
+  Result result{.name = name,
+                .unit = "passes/s",
+                .ours = 1 / timings[0].seconds,
+                .goal = goal,
+                .disturbed = timings[0].disturbed};
+  if (timings.size() > 1) {
+    result.peer = 1 / timings[1].seconds;
+    result.ratio = result.ours / *result.peer;
+    result.disturbed |= timings[1].disturbed;
+  }
+  report_.add(result);
+}
+
+void ModelBenchmark::memory(const ModelShape& shape) {
+  const std::string name = fmt::format("memory model={} batch=2x2048", shape.name);
+  if (!options_.select(name)) return;
+  const std::vector<int64_t> lengths = {2048, 2048};
+  Result result{.name = name,
+                .unit = "MiB of activations",
+                .ours = measure_model_memory(folders_.folder(shape), lengths),
+                .goal = 0.05,
+                .higher_is_better = false};
+  if (!options_.peer.empty()) {
+    peers_.clear();  // the peer's growth is measured in a fresh process
+    Peer& transformers = peer("transformers");
+    transformers.prepare({{"op", "memory"},
+                          {"folder", folders_.folder(shape).string()},
+                          {"ids", ids_of(texts(lengths))},
+                          {"threads", 2}});
+    result.peer = transformers.outputs().at(0);
+    result.ratio = result.ours / *result.peer;
+    peers_.clear();
+  }
+  report_.add(result);
+}
+
+void ModelBenchmark::decoding(int threads) {
+  const std::string name = fmt::format("decode model=stories15m threads={}", threads);
+  const char* const folder = std::getenv("HEADWISE_STORIES15M");
+  if (!options_.select(name)) return;
+  if (folder == nullptr) {
+    fmt::print(stderr, "{}: left out; set HEADWISE_STORIES15M to the folder\n", name);
+    return;
+  }
+  constexpr int64_t kNewTokens = 200;
+  set_threads(threads);
+  const Model model = Model::load(folder);
+  TokenBatch prompt;
+  prompt.add(std::vector<int32_t>{1, 9038, 2501, 263, 931});  // "Once upon a time"
+  const GenerateOptions how{.max_new_tokens = kNewTokens};
+  std::vector<Timer> sides{timer_of([&] { (void)generate(model, prompt, how); })};
+  if (!options_.peer.empty()) {
+    const std::vector<int32_t> ids = generate(model, prompt, how).front().ids;
+    for (const char* dtype : {"float32", "auto"}) {
+      peer(dtype).prepare({{"op", "generate"},
+                           {"folder", folder},
+                           {"ids", prompt.ids},
+                           {"tokens", kNewTokens},
+                           {"dtype", dtype},
+                           {"threads", threads}});
+      if (dtype == std::string_view("float32")) {
+        try {
+          require_near(name, std::vector<float>(ids.begin(), ids.end()), peer(dtype).outputs());
+        } catch (const Error& error) {
+          return report_.refused(error);
+        }
+      }
+      sides.push_back([this, dtype](int64_t reps) { return peer(dtype).time(reps); });
+    }
+  }
+  const std::vector<Timing> timings = harness_.race(threads, sides);
+  Result result{.name = name,
+                .unit = "tokens/s",
+                .ours = kNewTokens / timings[0].seconds,
+                .goal = 2,
+                .disturbed = timings[0].disturbed};
+  if (timings.size() > 1) {  // the better of its types
+    result.peer = kNewTokens / std::min(timings[1].seconds, timings[2].seconds);
+    result.ratio = result.ours / *result.peer;
+    result.disturbed |= timings[1].disturbed || timings[2].disturbed;
+  }
+  report_.add(result);
+}
+
+void ModelBenchmark::start_up() {
+  const char* const folder = std::getenv("HEADWISE_MINILM");
+  const auto one = [&](const std::string& name, const std::vector<std::string>& command,
+                       double milliseconds, double mib) {
+    if (!options_.select(name)) return;
+    if (folder == nullptr) {
+      fmt::print(stderr, "{}: left out; set HEADWISE_MINILM to the folder\n", name);
+      return;
+    }
+    const ProgramRun run = measure_program(command);
+    Result result{.name = name,
+                  .unit = "ms to the end",
+                  .ours = run.seconds * 1e3,
+                  .goal = milliseconds,
+                  .higher_is_better = false,
+                  .goal_is_of_ours = true};
+    report_.add(result);
+    if (mib == 0) return;
+    result.name += " memory";
+    result.unit = "MiB resident";
+    result.ours = run.resident_mib;
+    result.goal = mib;
+    report_.add(result);
+  };
+  const std::string model = folder == nullptr ? "" : folder;
+  one("start verb=run", {HEADWISE_PROGRAM, "run", model, "--text", "A cat sat.", "--json"}, 200,
+      150);
+  one("start verb=inspect", {HEADWISE_PROGRAM, "inspect", model}, 50, 0);
+}
+
+void ModelBenchmark::run() {
+  start_up();
+  const Batch square{"8x128", std::vector<int64_t>(8, 128)};
+  const Batch one{"1x16", {16}};
+  const Batch pair{"2x512", {512, 512}};
+  const Batch long_one{"1x2048", {2048}};
+  for (const ModelShape& shape : {kMiniLm, kBertBase}) {
+    for (const int threads : options_.threads) {
+      forward(shape, square, threads, 1);
+      forward(shape, one, threads, 2);
+      forward(shape, mixed_lengths(), threads, 1.6);
+      statistics(shape, square, threads, 1.2);
+      statistics(shape, pair, threads, 1.4);
+      statistics(shape, long_one, threads, 1.7);
+    }
+    memory(shape);
+  }
+  for (const int threads : options_.threads) decoding(threads);
+}
+
+}  // namespace
+}  // namespace headwise::bench
+
+int main(int argc, char** argv) {
+  using namespace headwise::bench;
+  if (ran_as_memory_child(argc, argv)) return 0;
+  return run_benchmark(
+      argc, argv, "bench model: ours, transformers, ONNX Runtime and CTranslate2, interleaved",
+      [](const Options& options, Report& report) { ModelBenchmark(options, report).run(); });
+}

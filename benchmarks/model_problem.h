@@ -1,0 +1,63 @@
+// A model of a known shape with random weights, in a folder that every side of a benchmark loads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+
+namespace headwise::bench {
+
+struct ModelShape {
+  std::string name{};
+  int64_t layers = 0, width = 0, heads = 0, intermediate = 0;
+};
+inline const ModelShape kMiniLm{"minilm", 6, 384, 12, 1536};
+inline const ModelShape kBertBase{"bert-base", 12, 768, 12, 3072};
+
+inline constexpr int64_t kVocabulary = 30522;
+inline constexpr int64_t kPositions = 2048;
+
+/// Folders with checkpoints, deleted at the end.
+class ModelFolders {
+ public:
+  ModelFolders();
+  ~ModelFolders();
+  ModelFolders(const ModelFolders&) = delete;
+  ModelFolders& operator=(const ModelFolders&) = delete;
+
+  /// A plain BERT encoder of this shape; written when first asked for.
+  std::filesystem::path folder(const ModelShape& shape);
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// Texts of these lengths; token i of text b is the same on every side.
+TokenBatch texts(const std::vector<int64_t>& lengths, int64_t vocabulary = kVocabulary);
+
+/// Multiply-adds times two of the products of one pass.
+double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths);
+
+/// Collects every label-free statistic of every head in one pass; texts of one length.
+class StatisticsObserver : public ForwardObserver {
+ public:
+  StatisticsObserver(const Model& model, const TokenBatch& batch);
+
+  AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override;
+
+  /// Of all passes since the last call: for every head the means that peer_model.py gives too.
+  std::vector<float> means();
+
+ private:
+  std::vector<AttentionObserver> observers_;  // one per attention
+  std::vector<std::string> names_;
+  std::vector<uint8_t> sets_;       // [2, T]: special tokens, punctuation
+  std::vector<int64_t> given_key_;  // [T]
+  std::vector<int32_t> largest_;    // [T, H]
+  std::vector<float> given_weight_;
+};
+
+}  // namespace headwise::bench
