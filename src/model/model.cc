@@ -207,8 +207,14 @@ int64_t DecoderState::texts() const { return static_cast<int64_t>(parts_->length
 int64_t DecoderState::length(int64_t text) const { return parts_->lengths[text]; }
 
 void DecoderState::reorder(std::span<const int64_t> from) {
+  const bool fits =
+      std::ranges::all_of(from, [&](int64_t source) { return source >= 0 && source < texts(); });
+  if (!fits || std::ssize(from) != texts()) {
+    refuse("sequences cannot be put in this order", fmt::format("[{}]", fmt::join(from, ", ")),
+           fmt::format("{} numbers from 0 to {}", texts(), texts() - 1));
+  }
   std::vector<int64_t> lengths;
-  for (const int64_t source : from) lengths.push_back(parts_->lengths.at(source));
+  for (const int64_t source : from) lengths.push_back(parts_->lengths[source]);
   for (BlockMemory& memory : parts_->memories) memory.self.reorder(from);
   parts_->lengths = std::move(lengths);
 }
@@ -284,6 +290,10 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
                           const ForwardOptions& options) const {
   if (config().decoder.layers() == 0) {
     refuse("the model has no decoder", config().model_type, "a model that generates text");
+  }
+  if (texts < 0 || capacity < 0) {
+    refuse("decoding cannot start with these sizes",
+           fmt::format("{} sequences of {} tokens", texts, capacity), "neither below 0");
   }
   auto state = std::make_unique<DecoderState::Parts>();
   state->lengths.resize(texts);
