@@ -341,5 +341,34 @@ TEST(ModelErrors, StepsThatDoNotFit) {
   EXPECT_THROW((void)model.start(1, -3), Error);
 }
 
+TEST(ModelErrors, HeadsThatAreNotThere) {
+  const Model bert = golden("bert"), t5 = golden("t5");
+  for (const char* list : {"L9", "L0.H9", "H1", "L0.", "", "L0.H0,", "enc.L0", "L0.H0 L1"}) {
+    EXPECT_THROW((void)bert.find_heads(list), Error) << list;
+  }
+  EXPECT_THAT(error_of([&] { (void)t5.find_heads("L0.H1"); }).hint, HasSubstr("cross.L0"));
+  const auto heads = bert.find_heads("L2.H1,L0");
+  ASSERT_EQ(heads.size(), 5u);
+  EXPECT_NE(std::ranges::find(heads, HeadIndex{2, 1}), heads.end());
+  const auto cross = t5.find_heads("cross.L1.H3");
+  ASSERT_EQ(cross.size(), 1u);
+  EXPECT_EQ(t5.attentions()[cross[0].site].head_name(cross[0].index), "cross.L1.H3");
+  // A pruned head has no name any more; those after it keep theirs.
+  Checkpoint checkpoint("bert_pruned");
+  const Model pruned = checkpoint.load();
+  for (const AttentionSite& site : pruned.attentions()) {
+    for (int32_t head = 0; head < 4; ++head) {
+      const std::string name = site.name + ".H" + std::to_string(head);
+      if (std::ranges::find(site.heads, head) == site.heads.end()) {
+        EXPECT_THAT(error_of([&] { (void)pruned.find_heads(name); }).what,
+                    HasSubstr("no such head"));
+      } else {
+        const HeadIndex found = pruned.find_heads(name).at(0);
+        EXPECT_EQ(pruned.attentions()[found.site].head_name(found.index), name);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headwise
