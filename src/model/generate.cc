@@ -113,7 +113,7 @@ std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
   std::vector<Generated> results(B);
   if (options.max_new_tokens == 0) return results;
   std::vector<Random> random;
-  for (int64_t b = 0; b < B; ++b) random.emplace_back(options.seed, b);
+  for (int64_t b = 0; b < B; ++b) random.emplace_back(options.seed, options.stream + b);
   DecoderState state =
       model.start(B, longest(prompts) + options.max_new_tokens, sources, options.forward);
   TokenBatch next = prompts;

@@ -28,6 +28,7 @@ struct GenerateOptions {
   int64_t top_k = 0;
   float top_p = 1;
   uint64_t seed = 0;
+  uint64_t stream = 0;  // of random numbers for the first text; the others have the next ones
 
   std::vector<int32_t> eos{};           // tokens that end a text
   std::vector<int32_t> suppressed{};    // tokens that are never written
