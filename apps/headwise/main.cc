@@ -56,6 +56,8 @@ ExitCode run(int argc, char** argv) {
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.require_subcommand(0, 1);
   add_inspect(app, common);
+  add_run(app, common);
+  add_attend(app, common);
   const bool json = asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);

@@ -117,7 +117,7 @@ TEST(Program, MisuseIsTwoAlsoInJson) {
 }
 
 TEST(Program, HelpOfAVerbHasAnExample) {
-  for (const char* verb : {"inspect"}) {
+  for (const char* verb : {"inspect", "run", "attend"}) {
     const ProgramResult result = run_program({verb, "--help"});
     EXPECT_EQ(result.code, 0);
     EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  headwise ") + verb));

@@ -1,0 +1,347 @@
+// headwise attend: what chosen heads look at, and what they carry.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "headwise/core/error.h"
+#include "headwise/io/npy.h"
+#include "headwise/model/generate.h"
+#include "heat_map.h"
+#include "progress.h"
+#include "run_task.h"
+
+namespace headwise::program {
+namespace {
+
+struct AttendOptions {
+  InputOptions input{};
+  std::string heads{};  // empty: all, or one layer for people
+  std::string what = "maps";
+  std::string color = "auto";
+};
+
+/// What was asked of one head: [rows, columns].
+struct HeadArray {
+  const AttentionSite* site = nullptr;
+  std::string name{};
+  std::vector<float> values{};
+  int64_t rows = 0, columns = 0;
+
+  View<const float, 2> view() const { return {values.data(), {rows, columns}}; }
+};
+
+/// Keeps one thing of chosen heads during a pass over one text.
+class HeadRecorder : public ForwardObserver {
+ public:
+  HeadRecorder(const Model& model, const std::vector<HeadIndex>& heads, std::string what)
+      : what_(std::move(what)) {
+    for (const HeadIndex head : heads) {
+      const AttentionSite& site = model.attentions()[head.site];
+      wanted_[site.name].emplace_back(head.index, arrays.size());
+      arrays.push_back({.site = &site, .name = site.head_name(head.index)});
+    }
+  }
+
+  void reached(Side, int64_t, View<const float, 2>) override { throw_if_interrupted(); }
+
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2>) override {
+    const auto wanted = wanted_.find(site.name);
+    if (wanted == wanted_.end()) return;
+    AttentionMaps maps;
+    if (what_ == "maps") {
+      std::vector<int64_t> rows(attention.q.extent(0));
+      std::iota(rows.begin(), rows.end(), 0);
+      maps = attention_maps(attention, rows);
+    }
+    for (const auto& [head, at] : wanted->second) {
+      HeadArray& array = arrays[at];
+      if (what_ == "maps") {
+        take_map(maps, head, attention, array);
+      } else if (what_ == "contribution") {
+        take_contribution(layer, z, head, array);
+      } else if (what_ == "q" || what_ == "z") {
+        take(what_ == "q" ? attention.q : View<const float, 3>(z), head, array);
+      } else {
+        take(what_ == "k" ? attention.k : attention.v,
+             layer.shape().kv_head.empty() ? head * layer.shape().K / layer.shape().H
+                                           : layer.shape().kv_head[head],
+             array);
+      }
+    }
+  }
+
+  std::vector<HeadArray> arrays;  // in the order of the heads given
+
+ private:
+  static void take(View<const float, 3> all, int64_t head, HeadArray& array) {
+    array.rows = all.extent(0);
+    array.columns = all.extent(2);
+    for (int64_t row = 0; row < array.rows; ++row) {
+      for (int64_t d = 0; d < array.columns; ++d) array.values.push_back(all(row, head, d));
+    }
+  }
+
+  static void take_map(const AttentionMaps& maps, int64_t head, const Attention& attention,
+                       HeadArray& array) {
+    array.rows = attention.q.extent(0);
+    array.columns = attention.k.extent(0);
+    for (int64_t row = 0; row < array.rows; ++row) {
+      const auto weights = maps.row(row, head);
+      array.values.insert(array.values.end(), weights.begin(), weights.end());
+    }
+  }
+
+  /// z W_O', the part of one head in what the attention adds to the residual stream.
+  static void take_contribution(const MultiHeadAttention& layer, View<const float, 3> z,
+                                int64_t head, HeadArray& array) {
+    const View<float, 2> output = layer.weights().output();
+    const int64_t Dv = z.extent(2);
+    array.rows = z.extent(0);
+    array.columns = output.extent(0);
+    for (int64_t row = 0; row < array.rows; ++row) {
+      for (int64_t c = 0; c < array.columns; ++c) {
+        double sum = 0;
+        for (int64_t d = 0; d < Dv; ++d) {
+          sum += double{z(row, head, d)} * output(c, head * Dv + d);
+        }
+        array.values.push_back(static_cast<float>(sum));
+      }
+    }
+  }
+
+  std::string what_;
+  std::map<std::string, std::vector<std::pair<int64_t, size_t>>> wanted_;  // by the site's name
+};
+
+std::vector<HeadIndex> all_of(const Model& model, int64_t site) {
+  std::vector<HeadIndex> heads;
+  for (int64_t h = 0; h < std::ssize(model.attentions()[site].heads); ++h)
+    heads.push_back({site, h});
+  return heads;
+}
+
+/// All heads; for people those of one layer: the first one's, or of the last cross attention.
+std::vector<HeadIndex> default_heads(const Model& model, const CommonOptions& common) {
+  if (common.json || common.out_is_array()) return model.find_heads("all");
+  std::vector<int64_t> sites(model.attentions().size());
+  std::iota(sites.begin(), sites.end(), 0);
+  if (model.config().encoder_decoder()) std::ranges::reverse(sites);
+  for (const int64_t site : sites) {
+    if (model.attentions()[site].heads.empty()) continue;
+    if (model.attentions().size() > 1) {
+      note(common, fmt::format("these are the heads of {}; --heads names others, for instance "
+                               "--heads {}, or all",
+                               model.attentions()[site].name, model.attentions().back().name));
+    }
+    return all_of(model, site);
+  }
+  return {};
+}
+
+bool asks_decoder(const Model& model, const std::vector<HeadIndex>& heads) {
+  return std::ranges::any_of(heads, [&](const HeadIndex& head) {
+    return model.attentions()[head.site].side == Side::decoder;
+  });
+}
+
+/// What the model itself would write, for a decoder that was given nothing to read.
+void write_decoder_text(const Session& session, Input& input) {
+  GenerateOptions how = read_generation(session.folder(), session.config());
+  how.forward = session.forward();
+  if (session.config().max_positions > 0) {  // the start token needs one
+    how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
+  }
+  TokenBatch source;
+  source.add(input.encoding.ids, input.encoding.type_ids);
+  input.decoder_ids = generate(session.model(), source, how).front().ids;
+  if (!input.decoder_ids.empty() &&
+      std::ranges::find(how.eos, input.decoder_ids.back()) != how.eos.end()) {
+    input.decoder_ids.pop_back();
+  }
+  const auto start =
+      session.config().decoder_start ? session.config().decoder_start : session.config().bos;
+  if (start) input.decoder_ids.insert(input.decoder_ids.begin(), *start);
+}
+
+std::vector<HeadArray> observe(const Session& session, Input& input,
+                               const std::vector<HeadIndex>& heads, const std::string& what) {
+  HeadRecorder recorder(session.model(), heads, what);
+  const ForwardOptions forward = session.forward(&recorder);
+  TokenBatch batch, decoder;
+  batch.add(input.encoding.ids, input.encoding.type_ids);
+  if (session.config().encoder_decoder() && asks_decoder(session.model(), heads)) {
+    if (input.decoder_ids.empty()) write_decoder_text(session, input);
+    decoder.add(input.decoder_ids);
+    (void)session.model().hidden(batch, decoder, forward);
+  } else {
+    (void)session.model().hidden(batch, forward);
+  }
+  return std::move(recorder.arrays);
+}
+
+/// The tokens that the rows and the columns of a map stand for.
+struct MapTokens {
+  std::vector<std::string> rows{}, columns{};
+};
+
+MapTokens tokens_of(const Session& session, const Input& input, const AttentionSite& site,
+                    const std::string& what) {
+  const bool reads_decoder = session.config().encoder_decoder() && site.side == Side::decoder;
+  const bool cross = site.kind == AttentionKind::cross;
+  const std::vector<std::string> text = session.tokens(input.encoding.ids);
+  const std::vector<std::string> own = reads_decoder ? session.tokens(input.decoder_ids) : text;
+  const bool of_keys = what == "k" || what == "v";
+  return {.rows = cross && of_keys ? text : own, .columns = cross ? text : own};
+}
+
+void write_json(JsonWriter& json, const Session& session, const Input& input,
+                const std::vector<HeadArray>& arrays, const std::string& what, bool in_file) {
+  json.begin_object();
+  json.field("ids", input.encoding.ids);
+  json.field("tokens", session.tokens(input.encoding.ids));
+  const auto any = [&](auto is) { return std::ranges::any_of(arrays, is); };
+  if (session.config().encoder_decoder() &&
+      any([](const HeadArray& a) { return a.site->side == Side::decoder; })) {
+    json.field("decoder_ids", input.decoder_ids);
+    json.field("decoder_tokens", session.tokens(input.decoder_ids));
+  }
+  if (any([](const HeadArray& a) { return a.site->kind == AttentionKind::cross; })) {
+    json.field("source_tokens", session.tokens(input.encoding.ids));
+  }
+  if (!in_file) {
+    json.key(what);
+    json.begin_object();
+    for (const HeadArray& array : arrays) {
+      json.key(array.name);
+      json.matrix(array.view());
+    }
+    json.end_object();
+  }
+  json.end_object();
+}
+
+std::string vectors_for_people(const HeadArray& array, const std::vector<std::string>& tokens) {
+  constexpr int64_t kShown = 6;
+  std::string text =
+      fmt::format("{}{:>9}   first of {} values\n", padded("", 16), "length", array.columns);
+  for (int64_t row = 0; row < array.rows; ++row) {
+    double squares = 0;
+    std::string first;
+    for (int64_t c = 0; c < array.columns; ++c) {
+      const float value = array.view()(row, c);
+      squares += double{value} * value;
+      if (c < kShown) first += fmt::format("{:>9.4f}", value);
+    }
+    text += fmt::format("  {}{:>9.4f} {}{}\n", padded(tokens[row], 14), std::sqrt(squares), first,
+                        array.columns > kShown ? "  …" : "");
+  }
+  return text;
+}
+
+std::string for_people(const Session& session, const Input& input,
+                       const std::vector<HeadArray>& arrays, const AttendOptions& options) {
+  const Color color = choose_color(options.color);
+  std::string text = caption(session, input) + "\n";
+  for (const HeadArray& array : arrays) {
+    const MapTokens tokens = tokens_of(session, input, *array.site, options.what);
+    text += fmt::format("\n{}{}\n", array.name,
+                        options.what == "maps" ? ", weights in percent" : ", " + options.what);
+    if (options.what != "maps") {
+      text += vectors_for_people(array, tokens.rows);
+      continue;
+    }
+    text += draw({.weights = array.view(),
+                  .rows = tokens.rows,
+                  .columns = tokens.columns,
+                  .square = array.site->kind == AttentionKind::self},
+                 color, terminal_width());
+  }
+  return text;
+}
+
+void write_array(const std::vector<HeadArray>& arrays, const CommonOptions& common) {
+  std::vector<float> values;
+  for (const HeadArray& array : arrays) {
+    const HeadArray& first = arrays.front();
+    if (array.rows != first.rows || array.columns != first.columns) {
+      throw Error({.what = "the heads have not all the same shape",
+                   .where = common.out,
+                   .got = fmt::format("{} [{}, {}] and {} [{}, {}]", first.name, first.rows,
+                                      first.columns, array.name, array.rows, array.columns),
+                   .expected = "one array for all",
+                   .hint = "choose heads of one kind, for instance --heads enc.L0,enc.L1"});
+    }
+    values.insert(values.end(), array.values.begin(), array.values.end());
+  }
+  const std::vector<int64_t> shape = {std::ssize(arrays), arrays.empty() ? 0 : arrays[0].rows,
+                                      arrays.empty() ? 0 : arrays[0].columns};
+  write_npy(common.out, values, shape);
+  note(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
+}
+
+void attend(const AttendOptions& options, const CommonOptions& common) {
+  const Session session(options.input);
+  std::vector<Input> inputs = read_inputs(options.input, session, {});
+  if (common.out_is_array() && inputs.size() != 1) {
+    misuse("-o FILE.npy takes one text; its maps are [heads, tokens, tokens]");
+  }
+  const std::vector<HeadIndex> heads = options.heads.empty()
+                                           ? default_heads(session.model(), common)
+                                           : session.model().find_heads(options.heads);
+  JsonWriter json;
+  json.begin_object();
+  json.field("what", options.what);
+  json.key("results");
+  json.begin_array();
+  std::string text;
+  {
+    Progress progress(std::ssize(inputs), "texts", common.quiet);
+    for (Input& input : inputs) {
+      const std::vector<HeadArray> arrays = observe(session, input, heads, options.what);
+      if (common.out_is_array()) write_array(arrays, common);
+      if (common.json) {
+        write_json(json, session, input, arrays, options.what, common.out_is_array());
+      } else if (!common.out_is_array()) {
+        text += for_people(session, input, arrays, options) + "\n";
+      }
+      progress.advance(1);
+    }
+  }
+  json.end_array();
+  json.end_object();
+  if (common.json || !common.out_is_array()) deliver(common, common.json ? json.take() : text);
+}
+
+}  // namespace
+
+void add_attend(CLI::App& app, CommonOptions& common) {
+  const auto options = std::make_shared<AttendOptions>();
+  CLI::App& verb = add_verb(
+      app, "attend", "What chosen heads look at in a text, and what they carry",
+      "Heads are named L3.H1, L3 (a whole layer) or all; in encoder-decoders enc.L3, dec.L3, "
+      "cross.L3.\n"
+      "-o FILE.npy gets an array [heads, tokens, …] of one text. A decoder that is given nothing\n"
+      "to read reads what the model itself would write.\n\n"
+      "Example:\n"
+      "  headwise attend ./minilm --text \"The cat sat on the mat.\" --heads L2.H3,L4",
+      common, [options, &common] { attend(*options, common); });
+  add_inputs(verb, options->input);
+  verb.add_option("--heads", options->heads,
+                  "Which heads; default: all, or one layer if people read it")
+      ->type_name("LIST");
+  verb.add_option("--what", options->what,
+                  "maps, q, k, v, z (the mix of values, after gates) or contribution (to the "
+                  "residual stream); default: maps")
+      ->check(CLI::IsMember({"maps", "q", "k", "v", "z", "contribution"}).description(""))
+      ->type_name("W");
+  verb.add_option("--color", options->color, "auto, always or never; default: auto")
+      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+      ->type_name("C");
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,284 @@
+// Reads and tokenizes what run and attend are given, and says which line is at fault.
+#include "inputs.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <utility>
+
+#include "headwise/core/error.h"
+
+namespace headwise::program {
+namespace {
+
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& where) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto skip = [&] {
+    while (at != end && (*at == ' ' || *at == ',' || *at == '\t' || *at == '\n')) ++at;
+  };
+  for (skip(); at != end; skip()) {
+    int32_t id = 0;
+    const auto [after, error] = std::from_chars(at, end, id);
+    if (error != std::errc() ||
+        (after != end && *after != ' ' && *after != ',' && *after != '\t' && *after != '\n')) {
+      throw Error({.what = "these are no token ids",
+                   .where = where,
+                   .got = fmt::format("\"{}\"", text),
+                   .expected = "whole numbers with spaces between them, for instance \"5 9 3\""});
+    }
+    ids.push_back(id);
+    at = after;
+  }
+  return ids;
+}
+
+/// Lines of a file, or of standard input if its name is "-".
+std::vector<std::string> read_lines(const std::string& name) {
+  std::ifstream file;
+  if (name != "-") {
+    file.open(name, std::ios::binary);
+    if (!file || std::filesystem::is_directory(name)) {
+      throw Error({.what = "the file cannot be read", .where = name, .expected = "a text file"});
+    }
+  }
+  std::istream& in = name == "-" ? std::cin : file;
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void split_pair(Input& input) {
+  const size_t tab = input.text.find('\t');
+  if (tab == std::string::npos) {
+    throw Error({.what = "a line is no pair of texts",
+                 .where = input.where,
+                 .got = fmt::format("\"{}\"", input.text),
+                 .expected = "two texts with a tab between them"});
+  }
+  input.second = input.text.substr(tab + 1);
+  input.text.resize(tab);
+  input.paired = true;
+}
+
+std::vector<Input> read_texts(const InputOptions& options, bool pairs) {
+  std::vector<Input> inputs;
+  for (size_t i = 0; i < options.texts.size(); ++i) {
+    inputs.push_back(
+        {.where = options.texts.size() == 1 ? "--text" : fmt::format("--text, the {}.", i + 1),
+         .text = options.texts[i]});
+    if (!options.pairs.empty()) {
+      inputs.back().second = options.pairs[i];
+      inputs.back().paired = true;
+    }
+  }
+  if (options.file.empty()) return inputs;
+  const std::string name = options.file == "-" ? "standard input" : options.file;
+  for (std::string& line : read_lines(options.file)) {
+    const auto number = inputs.size() - options.texts.size() + 1;
+    inputs.push_back({.where = fmt::format("{}, line {}", name, number), .text = std::move(line)});
+    if (pairs) split_pair(inputs.back());
+  }
+  return inputs;
+}
+
+const Tokenizer& need_tokenizer(const Session& session) {
+  if (session.tokenizer() != nullptr) return *session.tokenizer();
+  throw Error(
+      {.what = "the model has no tokenizer",
+       .where = session.folder().string(),
+       .expected = "tokenizer.json, vocab.txt, vocab.json and merges.txt, or tokenizer.model",
+       .hint = "give token ids: --ids \"5 9 3\""});
+}
+
+/// The longest text that the model takes.
+std::optional<int64_t> most_tokens(const Session& session) {
+  const int64_t positions = session.config().max_positions;
+  return positions > 0 ? std::optional(positions) : std::nullopt;
+}
+
+void check_length(const Session& session, std::span<const int32_t> ids, const std::string& where) {
+  const auto most = most_tokens(session);
+  if (!most || std::ssize(ids) <= *most) return;
+  throw Error({.what = "a text is longer than the model's positions",
+               .where = where,
+               .got = fmt::format("{} tokens", ids.size()),
+               .expected = fmt::format("at most {}", *most),
+               .hint = "split the text, or let --truncate cut it"});
+}
+
+void check_ids(std::span<const int32_t> ids, int64_t vocabulary, const std::string& where) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocabulary) continue;
+    throw Error({.what = "a token id is not in the vocabulary",
+                 .where = fmt::format("{}, token {}", where, i),
+                 .got = fmt::format("{}", ids[i]),
+                 .expected = fmt::format("0 to {}", vocabulary - 1)});
+  }
+}
+
+void encode(Input& input, const Session& session, const EncodeOptions& how) {
+  const Tokenizer& tokenizer = need_tokenizer(session);
+  input.encoding = input.paired ? tokenizer.encode(input.text, input.second, how)
+                                : tokenizer.encode(input.text, how);
+  if (session.config().token_types == 0) input.encoding.type_ids.clear();
+  check_length(session, input.encoding.ids, input.where);
+  check_ids(input.encoding.ids, session.config().vocabulary, input.where);
+}
+
+Input input_of_ids(const InputOptions& options, size_t i, const Session& session) {
+  Input input{.where = options.ids.size() == 1 ? "--ids" : fmt::format("--ids, the {}.", i + 1)};
+  input.encoding.ids = parse_ids(options.ids[i], input.where);
+  if (!options.type_ids.empty()) {
+    input.encoding.type_ids = parse_ids(options.type_ids[i], "--type-ids");
+    if (input.encoding.type_ids.size() != input.encoding.ids.size()) {
+      throw Error({.what = "not one type per token",
+                   .where = "--type-ids",
+                   .got = fmt::format("{}", input.encoding.type_ids.size()),
+                   .expected = fmt::format("{}", input.encoding.ids.size())});
+    }
+  }
+  check_length(session, input.encoding.ids, input.where);
+  check_ids(input.encoding.ids, session.config().vocabulary, input.where);
+  return input;
+}
+
+/// Tokenized texts for the decoder, one per input.
+std::vector<std::vector<int32_t>> decoder_ids(const InputOptions& options, const Session& session,
+                                              const EncodeOptions& how) {
+  std::vector<std::vector<int32_t>> all;
+  for (const std::string& ids : options.decoder_ids) {
+    all.push_back(parse_ids(ids, "--decoder-ids"));
+  }
+  const std::vector<std::string> texts =
+      options.reference.empty() ? options.decoder_texts : read_lines(options.reference);
+  for (const std::string& text : texts) {
+    EncodeOptions target = how;
+    target.target = true;
+    all.push_back(need_tokenizer(session).encode(text, target).ids);
+  }
+  return all;
+}
+
+void read_decoder(const InputOptions& options, const Session& session, const EncodeLimits& limits,
+                  const EncodeOptions& how, std::vector<Input>& inputs) {
+  if (!options.has_decoder()) return;
+  const ModelConfig& config = session.config();
+  const char* const name = !options.decoder_ids.empty()     ? "--decoder-ids"
+                           : !options.decoder_texts.empty() ? "--decoder-text"
+                                                            : options.reference.c_str();
+  if (!config.encoder_decoder()) {
+    throw Error({.what = "the model has no encoder and decoder",
+                 .where = name,
+                 .got = config.model_type,
+                 .expected = "marian or t5"});
+  }
+  std::vector<std::vector<int32_t>> all = decoder_ids(options, session, how);
+  if (all.size() != inputs.size()) {
+    throw Error({.what = "inputs and texts of the decoder are not as many",
+                 .where = name,
+                 .got = fmt::format("{}", all.size()),
+                 .expected = fmt::format("{}", inputs.size())});
+  }
+  const bool text = options.decoder_ids.empty();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<int32_t>& ids = all[i];
+    const bool started = !ids.empty() && ids.front() == config.decoder_start && !text;
+    if (config.decoder_start && !started && (text || limits.start_decoder)) {
+      ids.insert(ids.begin(), *config.decoder_start);
+    }
+    const std::string where = fmt::format("{}, the {}.", name, i + 1);
+    check_ids(ids, config.decoder_vocabulary, where);
+    inputs[i].decoder_ids = std::move(ids);
+  }
+}
+
+}  // namespace
+
+void check_options(const InputOptions& options) {
+  if (options.texts.empty() && options.file.empty() && options.ids.empty()) {
+    misuse("no input: give --text, --input or --ids");
+  }
+  if (!options.pairs.empty() && options.pairs.size() != options.texts.size()) {
+    misuse("--pair: give one for each --text");
+  }
+  if (!options.type_ids.empty() && options.type_ids.size() != options.ids.size()) {
+    misuse("--type-ids: give one for each --ids");
+  }
+  const int ways =
+      !options.decoder_texts.empty() + !options.decoder_ids.empty() + !options.reference.empty();
+  if (ways > 1) misuse("give one of --decoder-text, --decoder-ids and --reference");
+}
+
+void add_inputs(CLI::App& verb, InputOptions& options) {
+  verb.add_option("MODEL", options.model, "A Hugging Face folder, or an id in the local cache")
+      ->required()
+      ->type_name("");
+  const char* const group = "Input";
+  add_list(verb, "--text", options.texts, "A text; may be given several times")
+      ->type_name("S")
+      ->group(group);
+  add_list(verb, "--pair,--context", options.pairs,
+           "The second text of a pair, or where the answer of a question is; one for each --text")
+      ->type_name("S")
+      ->group(group);
+  verb.add_option("--input", options.file, "A file with one text per line; - is standard input")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_flag("--pairs", options.paired_lines,
+                "Lines of --input are pairs, with a tab between the texts")
+      ->group(group);
+  add_list(verb, "--ids", options.ids, "Token ids, taken as they are: \"5 9 3\"; may be repeated")
+      ->type_name("IDS")
+      ->group(group);
+  add_list(verb, "--type-ids", options.type_ids, "Their token types; one for each --ids")
+      ->type_name("IDS")
+      ->group(group);
+  add_list(verb, "--decoder-text", options.decoder_texts,
+           "Encoder-decoders: what the decoder reads, after its start token; one for each input")
+      ->type_name("S")
+      ->group(group);
+  add_list(verb, "--decoder-ids", options.decoder_ids, "The same as ids, taken as they are")
+      ->type_name("IDS")
+      ->group(group);
+  verb.add_option("--reference", options.reference, "A file with one such text per line")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
+      ->group(group);
+  add_list(verb, "--gate", options.gates,
+           "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5; may be repeated")
+      ->type_name("HEADS=X")
+      ->group(group);
+}
+
+std::vector<Input> read_inputs(const InputOptions& options, const Session& session,
+                               const EncodeLimits& limits) {
+  EncodeOptions how;
+  if (options.truncate) {
+    how.truncate = most_tokens(session);
+    if (limits.cut_at && (!how.truncate || *limits.cut_at < *how.truncate)) {
+      how.truncate = limits.cut_at;
+    }
+  }
+  std::vector<Input> inputs = read_texts(options, limits.pairs || options.paired_lines);
+  for (Input& input : inputs) encode(input, session, how);
+  for (size_t i = 0; i < options.ids.size(); ++i) {
+    inputs.push_back(input_of_ids(options, i, session));
+  }
+  read_decoder(options, session, limits, how, inputs);
+  return inputs;
+}
+
+}  // namespace headwise::program

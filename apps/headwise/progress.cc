@@ -1,0 +1,36 @@
+// How progress is shown.
+#include "progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "verb.h"
+
+namespace headwise::program {
+
+Progress::Progress(int64_t total, std::string unit, bool quiet)
+    : total_(total), unit_(std::move(unit)), silent_(quiet || isatty(STDERR_FILENO) == 0) {}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::advance(int64_t done) {
+  throw_if_interrupted();
+  done_ += done;
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  if (silent_ || seconds < 1 || done_ >= total_) return;
+  if (shown_ && now - last_ < std::chrono::milliseconds(100)) return;
+  const double rate = static_cast<double>(done_) / seconds;
+  const double left = static_cast<double>(total_ - done_) / rate;
+  fmt::print(stderr, "\r\x1b[K{} of {} {}, {:.3g} per second, {:.0f} s left", grouped(done_),
+             grouped(total_), unit_, rate, left);
+  std::fflush(stderr);
+  shown_ = true;
+  last_ = now;
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,152 @@
+// headwise run: what a model computes for texts, by its task.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "headwise/core/error.h"
+#include "headwise/io/npy.h"
+#include "headwise/model/sentence_embedding.h"
+#include "progress.h"
+#include "run_task.h"
+
+namespace headwise::program {
+namespace {
+
+constexpr int64_t kMostRows = 2048;  // of a batch; more would not be faster
+
+const std::vector<std::string>& task_names() {
+  static const std::vector<std::string> names = {
+      "hidden", "logits", "embed", "nll", "fill", "classify", "answer", "generate", "translate"};
+  return names;
+}
+
+/// The inputs from `begin` on that go together.
+Batch next_batch(const std::vector<Input>& inputs, size_t begin, const RunTask& task) {
+  Batch batch{.first = static_cast<int64_t>(begin)};
+  size_t end = begin;
+  for (; end < inputs.size(); ++end) {
+    const Input& input = inputs[end];
+    const auto rows =
+        static_cast<int64_t>(std::max(input.encoding.ids.size(), input.decoder_ids.size()));
+    if (end > begin && (std::max(batch.tokens.rows(), batch.decoder.rows()) + rows > kMostRows ||
+                        static_cast<int64_t>(end - begin) >= task.most_texts() ||
+                        task.apart(inputs[end - 1], input))) {
+      break;
+    }
+    batch.tokens.add(input.encoding.ids, input.encoding.type_ids);
+    batch.decoder.add(input.decoder_ids);
+  }
+  batch.inputs = std::span(inputs).subspan(begin, end - begin);
+  return batch;
+}
+
+void write_array(const Results& results, const CommonOptions& common) {
+  std::vector<int64_t> shape = results.row_shape;
+  int64_t row = 1;
+  for (const int64_t extent : shape) row *= extent;
+  shape.insert(shape.begin(), row == 0 ? 0 : std::ssize(results.values) / row);
+  write_npy(common.out, results.values, shape);
+  note(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
+}
+
+void run(RunOptions options, const CommonOptions& common) {
+  options.seed = common.seed;
+  const Session session(options.input);
+  const auto pooling = SentencePooling::find(session.folder());
+  if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
+  check_task(options.task, session);
+  const std::optional<int64_t> cut_at =
+      options.task == "embed" && pooling ? pooling->max_tokens() : std::nullopt;
+  const std::vector<Input> inputs = read_inputs(options.input, session,
+                                                {.pairs = options.task == "answer",
+                                                 .cut_at = cut_at,
+                                                 .start_decoder = options.task == "nll"});
+  const std::unique_ptr<RunTask> task = make_task(options.task, session, options);
+  if (cut_at && std::ranges::any_of(inputs, [&](const Input& input) {
+        return std::ssize(input.encoding.ids) > *cut_at;
+      })) {
+    note(common, fmt::format("a text has more than the {} tokens to which the folder says that "
+                             "texts are cut; --truncate does so",
+                             *cut_at));
+  }
+  Results results(session, common.json, common.out_is_array());
+  if (common.json) {
+    results.json.begin_object();
+    results.json.field("task", options.task);
+    results.json.key("results");
+    results.json.begin_array();
+  }
+  {
+    Progress progress(std::ssize(inputs), "texts", common.quiet);
+    for (size_t begin = 0; begin < inputs.size();) {
+      const Batch batch = next_batch(inputs, begin, *task);
+      task->run(batch, results);
+      begin += batch.inputs.size();
+      progress.advance(batch.texts());
+    }
+  }
+  if (common.json) results.json.end_array();
+  task->finish(results);
+  if (common.out_is_array()) write_array(results, common);
+  if (common.json) results.json.end_object();
+  if (common.json || !common.out_is_array()) {
+    deliver(common, common.json ? results.json.take() : results.text);
+  }
+}
+
+void add_generation(CLI::App& verb, RunOptions& options) {
+  const char* const group = "Generation (default: what the folder says)";
+  verb.add_option("--max-tokens", options.max_tokens, "At most so many new tokens; default: 64")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--beams", options.beams, "Beam search with so many beams; 1: greedy")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--length-penalty", options.length_penalty, "Of beam search")
+      ->type_name("X")
+      ->group(group);
+  verb.add_option("--temperature", options.temperature,
+                  "Draw tokens at this temperature; 0: greedy")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("X")
+      ->group(group);
+  verb.add_option("--top-k", options.top_k, "Draw among the k most probable tokens; 0: all")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("K")
+      ->group(group);
+  verb.add_option("--top-p", options.top_p, "Draw among the tokens that make up this probability")
+      ->type_name("P")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommonOptions& common) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App& verb = add_verb(
+      app, "run", "What a model makes of texts: embeddings, labels, probabilities, text",
+      "A question goes into --text, where its answer is into --context. With -o FILE.npy the rows\n"
+      "of all texts go into one array: [tokens, width] of hidden and logits, [texts, width] of\n"
+      "embed, [texts, labels] of classify, [tokens] of nll. Any other -o FILE gets what would be\n"
+      "printed.\n\n"
+      "Example:\n"
+      "  headwise run ./bert --task fill --text \"Paris is the [MASK] of France.\" --gate L3.H1=0",
+      common, [options, &common] { run(*options, common); });
+  add_inputs(verb, options->input);
+  verb.add_option(
+          "--task", options->task,
+          fmt::format("{}; default: the natural one for the folder", fmt::join(task_names(), ", ")))
+      ->check(CLI::IsMember(task_names()).description(""))
+      ->type_name("T");
+  verb.add_option("--top", options->top, "How many candidates fill and logits show; default: 5")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+      ->type_name("N");
+  verb.add_option("--mask", options->mask, "fill: the id of the mask token, without a tokenizer")
+      ->type_name("ID");
+  add_generation(verb, *options);
+}
+
+}  // namespace headwise::program

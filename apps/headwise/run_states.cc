@@ -1,0 +1,287 @@
+// Tasks that give numbers: hidden states, logits, sentence embeddings, negative log likelihoods.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/core/error.h"
+#include "headwise/model/score.h"
+#include "headwise/model/sentence_embedding.h"
+#include "run_task.h"
+
+namespace headwise::program {
+namespace {
+
+constexpr int kShownValues = 6;
+
+std::string first_values(std::span<const float> row) {
+  std::string text;
+  for (size_t i = 0; i < row.size() && i < kShownValues; ++i)
+    text += fmt::format("{:>9.4f}", row[i]);
+  return row.size() > kShownValues ? text + "  …" : text;
+}
+
+std::span<const float> row_of(View<const float, 2> rows, int64_t row) {
+  return {&rows(row, 0), static_cast<size_t>(rows.extent(1))};
+}
+
+class Hidden : public RunTask {
+ public:
+  explicit Hidden(const Session& session) : session_(session) {}
+
+  void run(const Batch& batch, Results& results) override {
+    const States states = states_of(session_, batch);
+    results.keep(states.hidden.rows);
+    for (int64_t b = 0; b < batch.texts(); ++b) {
+      const View<const float, 2> rows =
+          states.hidden.rows.rows(states.offsets[b], states.offsets[b + 1]);
+      if (results.is_json()) {
+        results.begin(batch.inputs[b]);
+        if (!results.is_array()) {
+          results.json.key("hidden");
+          results.json.matrix(rows);
+        }
+        results.end();
+        continue;
+      }
+      results.text +=
+          fmt::format("{}\n  {} tokens, {} values each\n", caption(session_, batch.inputs[b]),
+                      rows.extent(0), rows.extent(1));
+      for (int64_t row = 0; row < rows.extent(0); ++row) {
+        const auto token = session_.tokens({&states.ids[states.offsets[b] + row], 1}).front();
+        results.text += fmt::format("  {}{}\n", padded(token, 14), first_values(row_of(rows, row)));
+      }
+    }
+  }
+
+ private:
+  const Session& session_;
+};
+
+class Logits : public RunTask {
+ public:
+  Logits(const Session& session, int64_t top) : session_(session), top_(top) {}
+
+  void run(const Batch& batch, Results& results) override {
+    if (session_.config().encoder_decoder() && batch.decoder.rows() == 0) {
+      throw Error({.what = "the decoder has nothing to read",
+                   .expected = "--decoder-ids, --decoder-text or --reference"});
+    }
+    const States states = states_of(session_, batch);
+    for (int64_t b = 0; b < batch.texts(); ++b) {
+      const std::vector<int64_t> of_text = {states.offsets[b], states.offsets[b + 1]};
+      const View<const float, 2> hidden = states.hidden.rows.rows(of_text[0], of_text[1]);
+      const std::vector<int64_t> offsets = {0, hidden.extent(0)};
+      const std::vector<int64_t> rows = session_.model().output_rows(offsets);
+      const Activations out = session_.model().output(gather(hidden, rows).rows);
+      results.keep(out.rows);
+      if (results.is_json()) {
+        results.begin(batch.inputs[b]);
+        if (!results.is_array()) {
+          results.json.key("logits");
+          results.json.matrix(out.rows);
+        }
+        results.end();
+      } else {
+        results.text += caption(session_, batch.inputs[b]) + "\n";
+        show(states, of_text[0], rows, out.rows, results);
+      }
+    }
+  }
+
+ private:
+  void show(const States& states, int64_t begin, const std::vector<int64_t>& rows,
+            View<const float, 2> logits, Results& results) const {
+    const ModelConfig& config = session_.config();
+    const bool words = logits.extent(1) != std::ssize(config.labels) &&
+                       (config.task == Task::masked_lm || config.task == Task::causal_lm ||
+                        config.task == Task::seq2seq_lm);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto token = session_.tokens({&states.ids[begin + rows[i]], 1}).front();
+      results.text += "  " + padded(token, 14);
+      if (words) {
+        for (const int32_t id : largest(row_of(logits, static_cast<int64_t>(i)), top_)) {
+          results.text += fmt::format("  {} {:.3f}", session_.tokens({&id, 1}).front(),
+                                      logits(static_cast<int64_t>(i), id));
+        }
+      } else {
+        results.text += first_values(row_of(logits, static_cast<int64_t>(i)));
+      }
+      results.text += '\n';
+    }
+  }
+
+  const Session& session_;
+  int64_t top_;
+};
+
+class Embed : public RunTask {
+ public:
+  explicit Embed(const Session& session) : session_(session) {
+    auto described = SentencePooling::find(session.folder());
+    pooling_ = std::make_unique<SentencePooling>(described ? std::move(*described)
+                                                           : SentencePooling::mean());
+  }
+
+  void run(const Batch& batch, Results& results) override {
+    for (const Input& input : batch.inputs) {
+      if (!input.encoding.ids.empty()) continue;
+      throw Error({.what = "a text without tokens has no embedding",
+                   .where = input.where,
+                   .got = "an empty text",
+                   .expected = "at least one token"});
+    }
+    const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
+    const Activations embedded = pooling_->embed(hidden.rows, batch.tokens.offsets);
+    results.keep(embedded.rows);
+    for (int64_t b = 0; b < batch.texts(); ++b) {
+      const auto row = row_of(embedded.rows, b);
+      if (results.is_json()) {
+        results.begin(batch.inputs[b]);
+        if (!results.is_array()) {
+          results.json.key("embedding");
+          results.json.array(row);
+        }
+        results.end();
+        continue;
+      }
+      captions_.push_back(caption(session_, batch.inputs[b]));
+      if (rows_.size() < kMostCompared + 1) rows_.emplace_back(row.begin(), row.end());
+      results.text += fmt::format("{:>3}  {}\n     {} values:{}\n", captions_.size(),
+                                  captions_.back(), row.size(), first_values(row));
+    }
+  }
+
+  void finish(Results& results) override {
+    if (results.is_json() || captions_.size() < 2 || captions_.size() > kMostCompared) return;
+    results.text += "\ncosine similarity\n    ";
+    for (size_t j = 0; j < rows_.size(); ++j) results.text += fmt::format("{:>7}", j + 1);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      results.text += fmt::format("\n{:>4}", i + 1);
+      for (size_t j = 0; j < rows_.size(); ++j) {
+        results.text += fmt::format("{:>7.3f}", cosine(rows_[i], rows_[j]));
+      }
+    }
+    results.text += '\n';
+  }
+
+ private:
+  static constexpr size_t kMostCompared = 12;
+
+  static double cosine(const std::vector<float>& a, const std::vector<float>& b) {
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      ab += double{a[i]} * b[i];
+      aa += double{a[i]} * a[i];
+      bb += double{b[i]} * b[i];
+    }
+    return ab / std::sqrt(aa * bb);
+  }
+
+  const Session& session_;
+  std::unique_ptr<SentencePooling> pooling_;
+  std::vector<std::string> captions_;
+  std::vector<std::vector<float>> rows_;
+};
+
+class Nll : public RunTask {
+ public:
+  explicit Nll(const Session& session) : session_(session) {}
+
+  void run(const Batch& batch, Results& results) override {
+    const bool two = session_.config().encoder_decoder();
+    TokenBatch scored;  // one number for each of its tokens
+    for (const Input& input : batch.inputs) {
+      if (two && input.decoder_ids.empty()) {
+        throw Error({.what = "there is no text to score",
+                     .where = input.where,
+                     .expected = "--reference FILE, --decoder-text or --decoder-ids"});
+      }
+      scored.add(two ? std::span(input.decoder_ids).subspan(1) : std::span(input.encoding.ids));
+    }
+    const std::vector<float> nll =
+        two ? target_nll(session_.model(), batch.tokens, scored, session_.forward())
+            : next_token_nll(session_.model(), batch.tokens, session_.forward());
+    results.keep({nll.data(), {std::ssize(nll), 1}});
+    results.row_shape.clear();
+    for (int64_t b = 0; b < batch.texts(); ++b) {
+      const auto begin = scored.offsets[b], end = scored.offsets[b + 1];
+      add(batch.inputs[b], std::span(scored.ids).subspan(begin, end - begin),
+          std::span(nll).subspan(begin, end - begin), results);
+    }
+  }
+
+  void finish(Results& results) override {
+    const double mean = sum_ / static_cast<double>(scored_);
+    if (results.is_json()) {
+      results.json.field("nll", mean);
+      results.json.field("perplexity", std::exp(mean));
+      results.json.field("scored", scored_);
+      return;
+    }
+    if (scored_ == 0) {
+      results.text += "no token was scored: nothing comes before the first one of a text\n";
+      return;
+    }
+    if (texts_ == 1) {
+      for (const auto& [token, value] : tokens_) {
+        results.text +=
+            fmt::format("  {}{}\n", padded(token, 14),
+                        std::isnan(value) ? "        -" : fmt::format("{:>9.4f}", value));
+      }
+    }
+    results.text += fmt::format("{} tokens, {:.4f} nats each, perplexity {:.4g}\n",
+                                grouped(scored_), mean, std::exp(mean));
+  }
+
+ private:
+  void add(const Input& input, std::span<const int32_t> ids, std::span<const float> nll,
+           Results& results) {
+    double sum = 0;
+    int64_t count = 0;
+    for (const float value : nll) {
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    sum_ += sum;
+    scored_ += count;
+    ++texts_;
+    const double mean = sum / static_cast<double>(count);
+    if (results.is_json()) {
+      results.begin(input);
+      results.json.field("nll", mean);
+      results.json.field("scored", count);
+      results.json.key("token_nll");
+      results.json.array(nll);
+      results.end();
+      return;
+    }
+    tokens_.clear();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      tokens_.emplace_back(session_.tokens({&ids[i], 1}).front(), nll[i]);
+    }
+    results.text += count == 0 ? fmt::format("{:>9}", "-") : fmt::format("{:>9.4f}", mean);
+    results.text += fmt::format("  {:>6} tokens  {}\n", count, caption(session_, input));
+  }
+
+  const Session& session_;
+  double sum_ = 0;
+  int64_t scored_ = 0, texts_ = 0;
+  std::vector<std::pair<std::string, float>> tokens_;  // of the last text
+};
+
+}  // namespace
+
+std::unique_ptr<RunTask> make_hidden(const Session& session) {
+  return std::make_unique<Hidden>(session);
+}
+std::unique_ptr<RunTask> make_logits(const Session& session, int64_t top) {
+  return std::make_unique<Logits>(session, top);
+}
+std::unique_ptr<RunTask> make_embed(const Session& session) {
+  return std::make_unique<Embed>(session);
+}
+std::unique_ptr<RunTask> make_nll(const Session& session) { return std::make_unique<Nll>(session); }
+
+}  // namespace headwise::program

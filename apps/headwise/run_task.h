@@ -1,0 +1,106 @@
+// The tasks of headwise run: each turns batches of inputs into results.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/generate.h"
+#include "inputs.h"
+#include "json_writer.h"
+
+namespace headwise::program {
+
+struct RunOptions {
+  InputOptions input{};
+  std::string task{};  // empty: the natural one
+  int64_t top = 5;
+  std::optional<int32_t> mask{};
+  std::optional<int64_t> max_tokens{}, beams{}, top_k{};
+  std::optional<float> length_penalty{}, temperature{}, top_p{};
+  uint64_t seed = 0;
+};
+
+struct Batch {
+  std::span<const Input> inputs{};
+  int64_t first = 0;  // among all inputs
+  TokenBatch tokens{}, decoder{};
+
+  int64_t texts() const { return std::ssize(inputs); }
+};
+
+/// What leaves the program: JSON or lines for people, and an array if there is a file for it.
+class Results {
+ public:
+  Results(const Session& session, bool json, bool array)
+      : session_(session), is_json_(json), is_array_(array) {}
+
+  bool is_json() const { return is_json_; }
+  bool is_array() const { return is_array_; }
+
+  /// Opens the JSON of one input, with its ids and tokens.
+  void begin(const Input& input);
+  void end() { json.end_object(); }
+
+  void keep(View<const float, 2> rows);
+
+  JsonWriter json;
+  std::string text;
+  std::vector<float> values;         // of the array
+  std::vector<int64_t> row_shape{};  // of one of its rows
+
+ private:
+  const Session& session_;
+  bool is_json_, is_array_;
+};
+
+class RunTask {
+ public:
+  virtual ~RunTask() = default;
+  virtual void run(const Batch& batch, Results& results) = 0;
+  virtual void finish(Results&) {}  // adds to the JSON around all results, or to the text
+
+  /// The most texts, beams counted, that are worth running at once.
+  virtual int64_t most_texts() const { return 1 << 20; }
+  /// Whether an input must not share a batch with the one before.
+  virtual bool apart(const Input&, const Input&) const { return false; }
+};
+
+/// The name of the natural task for a folder.
+std::string natural_task(const Session& session, bool sentence_embeddings);
+
+/// Throws Error if the model cannot do it.
+void check_task(const std::string& name, const Session& session);
+
+std::unique_ptr<RunTask> make_task(const std::string& name, const Session& session,
+                                   const RunOptions& options);
+
+std::unique_ptr<RunTask> make_hidden(const Session& session);
+std::unique_ptr<RunTask> make_logits(const Session& session, int64_t top);
+std::unique_ptr<RunTask> make_embed(const Session& session);
+std::unique_ptr<RunTask> make_nll(const Session& session);
+std::unique_ptr<RunTask> make_fill(const Session& session, const RunOptions& options);
+std::unique_ptr<RunTask> make_classify(const Session& session);
+std::unique_ptr<RunTask> make_answer(const Session& session);
+std::unique_ptr<RunTask> make_generate(const Session& session, const RunOptions& options);
+
+/// The hidden states that a task reads: of the decoder if it has something to read.
+struct States {
+  Activations hidden{};
+  std::vector<int64_t> offsets{};
+  std::vector<int32_t> ids{};
+};
+States states_of(const Session& session, const Batch& batch);
+
+/// What a text says, shortened for a line.
+std::string caption(const Session& session, const Input& input);
+
+/// A token in a column of a table for people.
+std::string padded(std::string_view text, size_t width);
+size_t display_width(std::string_view text);
+
+/// The `count` largest of a row, largest first.
+std::vector<int32_t> largest(std::span<const float> row, int64_t count);
+
+}  // namespace headwise::program
