@@ -136,6 +136,24 @@ void read_padding(const JsonObject& file, TokenizerParts& parts) {
   }
 }
 
+/// Every id that an encoding can have must be in the vocabulary.
+void check_ids(const JsonObject& file, const TokenizerParts& parts) {
+  const int64_t size = parts.pipeline->size();
+  const std::string expected = fmt::format("ids below {}, the size of the vocabulary", size);
+  for (const auto* items : {&parts.post_processor.single, &parts.post_processor.pair}) {
+    for (const TemplateItem& item : *items) {
+      if (item.sequence < 0 && item.id >= size) {
+        file.refuse("post_processor",
+                    fmt::format("tokenizer: the template puts id {}, which has no token", item.id),
+                    expected);
+      }
+    }
+  }
+  if (parts.pad_id && *parts.pad_id >= size) {
+    file.refuse("padding", "tokenizer: pad_id has no token", expected);
+  }
+}
+
 }  // namespace
 
 TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
@@ -163,6 +181,7 @@ TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
   pipeline.needs_space_counts = !parts.post_processor.trims.empty();
   parts.pipeline = make_pipeline(std::move(pipeline));
   read_padding(description, parts);
+  check_ids(description, parts);
   return parts;
 }
 
