@@ -4,6 +4,7 @@
 """
 import json
 import pathlib
+import re
 import struct
 
 corpus = pathlib.Path(__file__).parent / "corpus"
@@ -73,7 +74,42 @@ def make_config():
     write("config", "many_heads", json.dumps({**llama, **wide}))
 
 
+def make_tokenizer():
+    """The golden files with a few tokens each, and without the large table of characters."""
+    golden = pathlib.Path(__file__).parent.parent / "golden" / "text" / "tokenizers"
+    for path in sorted(golden.glob("*/tokenizer.json")):
+        document = json.loads(path.read_text("utf-8"))
+        model = document["model"]
+        if isinstance(model["vocab"], dict):
+            model["vocab"] = {token: id for token, id in model["vocab"].items() if id < 40 or token in "abcde"}
+        else:
+            model["vocab"] = model["vocab"][:40]
+        if "merges" in model:
+            pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+            known = [a in model["vocab"] and b in model["vocab"] and a + b in model["vocab"] for a, b in pairs]
+            model["merges"] = [merge for merge, kept in zip(model["merges"], known) if kept][:10]
+        if "precompiled_charsmap" in str(document["normalizer"]):
+            document["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAAA="}
+        document["added_tokens"] = document["added_tokens"][:16]
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        write("tokenizer", path.parent.name, re.sub(r'"ids":\[\d+\]', '"ids":[3]', text))
+    write("tokenizer", "template_id_out_of_range", text.replace('"ids":[', '"ids":[90'))
+
+
+def make_encoding():
+    """A golden line for every golden tokenizer, and bytes that are no UTF-8."""
+    lines = (pathlib.Path(__file__).parent.parent / "golden" / "text" / "sentences.txt").read_text("utf-8").split("\n")
+    for i in range(40):
+        write("encoding", f"line_{i}", bytes([i]) + lines[i * 4].split("\t")[-1].encode())
+    write("encoding", "not_utf8", b"\4a\xff\xc3 \xe2\x82z\xf0\x9f\x98 \xed\xa0\x80\xc0\x80.")
+    write("encoding", "nothing", b"")
+    write("encoding", "nul", b"\7a\0b\0")
+    write("encoding", "long_word", b"\2" + b"ab" * 2000)
+
+
 if __name__ == "__main__":
     make_safetensors()
     make_json()
     make_config()
+    make_tokenizer()
+    make_encoding()
