@@ -279,8 +279,13 @@ TaskNames task_names(const ModelConfig& config, const std::string& prefix) {
 
 bool is_buffer(std::string_view name) {
   static constexpr std::array kEndings = {
-      "embeddings.position_ids", "attn.bias",           "attn.masked_bias", "attention.bias",
-      "attention.masked_bias",   "rotary_emb.inv_freq",
+      "embeddings.position_ids",
+      ".attn.bias",  // with the point: GPT-2's c_attn.bias is a parameter
+      ".attn.masked_bias",
+      ".attention.bias",
+      ".attention.masked_bias",
+      "rotary_emb.inv_freq",
+      "layer.1.EncDecAttention.relative_attention_bias.weight",
   };
   return ends_with_any(name, kEndings);
 }
@@ -291,7 +296,6 @@ bool is_left_over(std::string_view name) {
       "pooler.dense.bias",
       "cls.seq_relationship.weight",
       "cls.seq_relationship.bias",
-      "layer.1.EncDecAttention.relative_attention_bias.weight",
   };
   return is_buffer(name) || ends_with_any(name, kUnused);
 }

@@ -65,7 +65,8 @@ struct TaskNames {
 /// `prefix` is the base model's, as found in the checkpoint.
 TaskNames task_names(const ModelConfig& config, const std::string& prefix);
 
-/// Whether a tensor is no parameter, but a constant that older versions of transformers saved.
+/// Whether a tensor is no parameter, but something without use that older versions of transformers
+/// saved.
 bool is_buffer(std::string_view name);
 
 /// Whether a tensor that no layer asked for is known to be of no use here.

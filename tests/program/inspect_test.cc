@@ -48,6 +48,17 @@ TEST(Inspect, ComparesHeadsWithOneWideHead) {
   EXPECT_EQ(told["one_head"]["distributions"], 10);
 }
 
+TEST(Inspect, CountsTheParametersOfTransformers) {
+  // sum(p.numel() for p in model.parameters()): copies of tied weights and buffers are none.
+  for (const auto& [name, parameters] :
+       {std::pair("gpt2", 24091), std::pair("roberta", 17712),
+        std::pair("roberta_with_copies", 3078), std::pair("t5_with_copies", 5888),
+        std::pair("llama_tied", 2352)}) {
+    const ProgramResult result = run_program({"inspect", golden_model(name), "--json"});
+    EXPECT_EQ(json::parse(result.out)["parameters"], parameters) << name;
+  }
+}
+
 TEST(Inspect, PruningChangesAttentionOnly) {
   const ProgramResult whole = run_program({"inspect", golden_model("marian"), "--json"});
   ASSERT_EQ(whole.code, 0) << whole.errors;
