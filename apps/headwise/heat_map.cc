@@ -47,6 +47,15 @@ std::string colored(const std::string& cell, float weight, Color color) {
                      16 + 36 * level(c.r) + 6 * level(c.g) + level(c.b), ink, cell);
 }
 
+/// Without the mark for a space in front, where there is no room for it.
+std::string_view unmarked(std::string_view token, int64_t room) {
+  if (static_cast<int64_t>(display_width(token)) <= room) return token;
+  for (const std::string_view mark : {"▁", "Ġ", "##"}) {
+    if (token.starts_with(mark)) return token.substr(mark.size());
+  }
+  return token;
+}
+
 /// The beginning of a text, `most` columns of it at most.
 std::string cut(std::string_view text, int64_t most) {
   std::string result;
@@ -110,7 +119,8 @@ std::string draw(const HeatMap& map, Color color, int64_t width) {
   const int64_t columns = std::min(M, room / cell);
   const int64_t rows = map.square ? std::min(N, columns) : N;
   std::string text(label, ' ');
-  for (int64_t j = 0; j < columns; ++j) text += " " + right(map.columns[j], cell - 1);
+  for (int64_t j = 0; j < columns; ++j)
+    text += " " + right(unmarked(map.columns[j], cell - 1), cell - 1);
   text += '\n';
   for (int64_t i = 0; i < rows; ++i) {
     text += right(map.rows[i], label - 1) + " ";

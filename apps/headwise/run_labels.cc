@@ -248,12 +248,13 @@ class Answer : public RunTask {
   };
 
   /// Of one column, over the tokens of the context; over all if it is not known which those are.
+  /// The first token stands for no answer: it has its share, but no span begins or ends there.
   static std::vector<double> probabilities(const Input& input, View<const float, 2> logits,
                                            int column) {
     std::vector<double> result;
     double largest = -INFINITY, sum = 0;
     const auto counts = [&](int64_t row) {
-      return !input.paired || input.encoding.sequence[row] == 1;
+      return !input.paired || row == 0 || input.encoding.sequence[row] == 1;
     };
     for (int64_t row = 0; row < logits.extent(0); ++row) {
       if (counts(row)) largest = std::max<double>(largest, logits(row, column));
@@ -263,6 +264,7 @@ class Answer : public RunTask {
       sum += result.back();
     }
     for (double& value : result) value /= sum;
+    if (input.paired) result.front() = 0;
     return result;
   }
 

@@ -101,6 +101,9 @@ std::string caption(const Session& session, const Input& input) {
   if (text.empty()) {
     text = fmt::format("{}", fmt::join(session.tokens(input.encoding.ids), " "));
   }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
   constexpr size_t kMost = 70;
   if (text.size() <= kMost) return text;
   size_t end = kMost;

@@ -230,10 +230,15 @@ TEST(Run, WritesArraysForNumpy) {
 class RunText : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "headwise_run_text";
+    folder_ = testing::TempDir() + "headwise_run_text_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    fill_folder("bert");
+  }
+
+  void fill_folder(const std::string& model) const {
     std::filesystem::create_directories(folder_);
     for (const char* file : {"config.json", "model.safetensors"}) {
-      std::filesystem::copy(golden_model("bert") + "/" + file, folder_ + "/" + file,
+      std::filesystem::copy(golden_model(model) + "/" + file, folder_ + "/" + file,
                             std::filesystem::copy_options::overwrite_existing);
     }
     std::ofstream(folder_ + "/vocab.txt")
@@ -272,6 +277,20 @@ TEST_F(RunText, FillsMasksAndPairs) {
   EXPECT_EQ(pair,
             run_json({"run", folder_, "--json", "--task", "hidden", "--pairs", "--input", "-"}, {},
                      "the cat\tthe mat\n"));
+}
+
+TEST_F(RunText, AnswersOutOfTheContext) {
+  fill_folder("bert_question");
+  const std::string context = "On the mat, the cat sat.";
+  const json told =
+      run_json({"run", folder_, "--json", "--text", "The cat sat on?", "--context", context});
+  const json& result = told["results"][0];
+  const size_t start = result["start"], end = result["end"];
+  EXPECT_EQ(result["answer"], context.substr(start, end - start));
+  EXPECT_GT(end, start);
+  EXPECT_GE(result["first_token"], 7);  // after [CLS] the cat sat on ? [SEP]
+  EXPECT_EQ(told, run_json({"run", folder_, "--json", "--input", "-"}, {},
+                           "The cat sat on?\t" + context + "\n"));
 }
 
 TEST_F(RunText, SaysWhichLineIsTooLong) {
