@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -67,8 +67,8 @@ class ModelBenchmark {
   void forward(const ModelShape& shape, const Batch& batch, int threads, double goal);
   void statistics(const ModelShape& shape, const Batch& batch, int threads, double goal);
   void memory(const ModelShape& shape);
-  void decoding(int threads);
-  void start_up();
+  void decoding(const std::filesystem::path& folder, int threads);
+  void start_up(const std::filesystem::path& folder);
 
   Peer& peer(const std::string& library);
   const Options& options_;
@@ -211,26 +211,22 @@ void ModelBenchmark::memory(const ModelShape& shape) {
   report_.add(result);
 }
 
-void ModelBenchmark::decoding(int threads) {
-  const std::string name = fmt::format("decode model=stories15m threads={}", threads);
-  const char* const folder = std::getenv("HEADWISE_STORIES15M");
+void ModelBenchmark::decoding(const std::filesystem::path& folder, int threads) {
+  const std::string name =
+      fmt::format("decode model={} threads={}", folder.filename().string(), threads);
   if (!options_.select(name)) return;
-  if (folder == nullptr) {
-    fmt::print(stderr, "{}: left out; set HEADWISE_STORIES15M to the folder\n", name);
-    return;
-  }
   constexpr int64_t kNewTokens = 200;
   set_threads(threads);
   const Model model = Model::load(folder);
   TokenBatch prompt;
-  prompt.add(std::vector<int32_t>{1, 9038, 2501, 263, 931});  // "Once upon a time"
+  prompt.add(texts({5}, model.config().vocabulary).ids);
   const GenerateOptions how{.max_new_tokens = kNewTokens};
   std::vector<Timer> sides{timer_of([&] { (void)generate(model, prompt, how); })};
   if (!options_.peer.empty()) {
     const std::vector<int32_t> ids = generate(model, prompt, how).front().ids;
     for (const char* dtype : {"float32", "auto"}) {
       peer(dtype).prepare({{"op", "generate"},
-                           {"folder", folder},
+                           {"folder", folder.string()},
                            {"ids", prompt.ids},
                            {"tokens", kNewTokens},
                            {"dtype", dtype},
@@ -259,15 +255,10 @@ void ModelBenchmark::decoding(int threads) {
   report_.add(result);
 }
 
-void ModelBenchmark::start_up() {
-  const char* const folder = std::getenv("HEADWISE_MINILM");
+void ModelBenchmark::start_up(const std::filesystem::path& folder) {
   const auto one = [&](const std::string& name, const std::vector<std::string>& command,
                        double milliseconds, double mib) {
     if (!options_.select(name)) return;
-    if (folder == nullptr) {
-      fmt::print(stderr, "{}: left out; set HEADWISE_MINILM to the folder\n", name);
-      return;
-    }
     const ProgramRun run = measure_program(command);
     Result result{.name = name,
                   .unit = "ms to the end",
@@ -283,14 +274,21 @@ void ModelBenchmark::start_up() {
     result.goal = mib;
     report_.add(result);
   };
-  const std::string model = folder == nullptr ? "" : folder;
-  one("start verb=run", {HEADWISE_PROGRAM, "run", model, "--text", "A cat sat.", "--json"}, 200,
-      150);
-  one("start verb=inspect", {HEADWISE_PROGRAM, "inspect", model}, 50, 0);
+  const std::string model = folder.filename().string();
+  one(fmt::format("start model={} verb=run", model),
+      {HEADWISE_PROGRAM, "run", folder.string(), "--text", "A cat sat.", "--json"}, 200, 150);
+  one(fmt::format("start model={} verb=inspect", model),
+      {HEADWISE_PROGRAM, "inspect", folder.string()}, 50, 0);
 }
 
 void ModelBenchmark::run() {
-  start_up();
+  for (const std::string& folder : options_.models) {
+    if (read_config(folder).decoder.layers() == 0) {
+      start_up(folder);
+    } else {
+      for (const int threads : options_.threads) decoding(folder, threads);
+    }
+  }
   const Batch square{"8x128", std::vector<int64_t>(8, 128)};
   const Batch one{"1x16", {16}};
   const Batch pair{"2x512", {512, 512}};
@@ -306,7 +304,6 @@ void ModelBenchmark::run() {
     }
     memory(shape);
   }
-  for (const int threads : options_.threads) decoding(threads);
 }
 
 }  // namespace
