@@ -88,7 +88,7 @@ TEST(SafetensorsFile, IsAPickleOrAPointerInstead) {
   EXPECT_THAT(zip.hint, AllOf(HasSubstr("save_pretrained"), EndsWith("'dir'")));
   EXPECT_THAT(refused("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."),
               says("this is a pickle", "", "a pickle", "a safetensors file"));
-  EXPECT_THAT(refused("version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+  EXPECT_THAT(refused("version https://git-lfs.example/spec/v1\noid sha256:0"),
               says("not downloaded", "", "a Git LFS pointer", "a safetensors file"));
   // The first bytes of a pickle are also those of a header of 0x280 bytes.
   EXPECT_THAT(parse(safetensors("{}" + std::string(0x27e, ' '))).tensors, IsEmpty());

@@ -131,7 +131,7 @@ TEST_F(TokenizerFile, ThereMayBeNone) {
 }
 
 TEST_F(TokenizerFile, RefusesAPointerInPlaceOfASentencePieceFile) {
-  folder_.write("tokenizer.model", "version https://git-lfs.github.com/spec/v1\n");
+  folder_.write("tokenizer.model", "version https://git-lfs.example/spec/v1\n");
   try {
     Tokenizer::load(folder_.path());
     FAIL();

@@ -50,7 +50,7 @@ def make_safetensors():
     write("safetensors", "huge_header", b"\xff" * 8 + b"{}")
     write("safetensors", "zip", b"PK\3\4" + bytes(30))
     write("safetensors", "pickle", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
-    write("safetensors", "git_lfs", b"version https://git-lfs.github.com/spec/v1\n")
+    write("safetensors", "git_lfs", b"version https://git-lfs.example/spec/v1\n")
 
 
 def make_json():
