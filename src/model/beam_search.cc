@@ -101,12 +101,13 @@ std::vector<Generated> beam_search(const Model& model, const TokenBatch& prompts
     const Activations hidden = model.step(next, state, options.forward);
     const Activations logits = model.output(gather(hidden.rows, last_rows(next)).rows);
     std::vector<float> lse(logits.rows.extent(0));
-    log_sum_exp(logits.rows, lse);
+    if (!options.renormalize) log_sum_exp(logits.rows, lse);
     for (int64_t row = 0; row < logits.rows.extent(0); ++row) {
       const bool last = length == options.max_new_tokens;
       if (last && options.forced_eos) lse[row] = 0;
       forbid({&logits.rows(row, 0), static_cast<size_t>(logits.rows.extent(1))}, options, last);
     }
+    if (options.renormalize) log_sum_exp(logits.rows, lse);
     TokenBatch after;
     std::vector<int64_t> from;
     int64_t row = 0;

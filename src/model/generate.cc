@@ -31,6 +31,19 @@ void refuse_unsupported(const JsonObject& file) {
   for (const char* name : {"no_repeat_ngram_size", "encoder_no_repeat_ngram_size"}) {
     if (file.optional_integer(name).value_or(0) != 0) refuse(name, "0");
   }
+  for (const char* name : {"min_length", "min_new_tokens", "diversity_penalty", "min_p"}) {
+    if (file.optional_number(name).value_or(0) != 0) refuse(name, "0");
+  }
+  for (const char* name : {"typical_p", "num_beam_groups"}) {
+    if (file.optional_number(name).value_or(1) != 1) refuse(name, "1");
+  }
+  for (const char* name :
+       {"forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens", "sequence_bias"}) {
+    if (file.has(name)) refuse(name, "none");
+  }
+  if (file.has("early_stopping") && !file.value("early_stopping").is_boolean()) {
+    refuse("early_stopping", "true or false");
+  }
 }
 
 std::vector<int32_t> tokens_of(const JsonObject& file, const char* name) {
@@ -47,7 +60,8 @@ std::vector<int32_t> bad_words(const JsonObject& file) {
   std::vector<int32_t> ids;
   if (!file.has("bad_words_ids")) return ids;
   for (const auto& word : file.value("bad_words_ids")) {
-    if (!word.is_array() || word.size() != 1 || !word[0].is_number_unsigned()) {
+    if (!word.is_array() || word.size() != 1 || !word[0].is_number_unsigned() ||
+        word[0].get<uint64_t>() > INT32_MAX) {
       file.refuse("bad_words_ids", "only single tokens can be forbidden", "lists of one id");
     }
     ids.push_back(word[0].get<int32_t>());
@@ -64,9 +78,8 @@ void read_settings(const JsonObject& file, GenerateOptions& options) {
   options.suppressed = bad_words(file);
   options.beams = file.optional_integer("num_beams", 1, 1024).value_or(1);
   options.length_penalty = static_cast<float>(file.optional_number("length_penalty").value_or(1));
-  if (file.has("early_stopping") && file.value("early_stopping").is_boolean()) {
-    options.early_stopping = file.boolean("early_stopping");
-  }
+  options.early_stopping = file.optional_boolean("early_stopping").value_or(false);
+  options.renormalize = file.optional_boolean("renormalize_logits").value_or(false);
   options.sample = file.optional_boolean("do_sample").value_or(false);
   options.temperature = static_cast<float>(file.optional_number("temperature").value_or(1));
   options.top_k = file.optional_integer("top_k").value_or(options.sample ? 50 : 0);
@@ -178,6 +191,7 @@ GenerateOptions read_generation(const std::filesystem::path& folder, const Model
 std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
                                 const GenerateOptions& options) {
   check(model, options);
+  texts.check();
   TokenBatch prompts = texts, sources;
   if (model.config().encoder_decoder()) {
     const auto start =

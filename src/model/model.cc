@@ -72,6 +72,20 @@ void TokenBatch::add(std::span<const int32_t> text, std::span<const int32_t> tex
   offsets.push_back(static_cast<int64_t>(ids.size()));
 }
 
+void TokenBatch::check() const {
+  const auto T = std::ssize(ids);
+  if (offsets.empty() || offsets.front() != 0 || offsets.back() != T ||
+      !std::ranges::is_sorted(offsets)) {
+    refuse("the offsets of a batch do not cover its tokens",
+           fmt::format("{} offsets for {} tokens", offsets.size(), T),
+           "ascending from 0 to the number of tokens");
+  }
+  if (!types.empty() && std::ssize(types) != T) {
+    refuse("a batch has not one type per token", fmt::format("{}", types.size()),
+           fmt::format("{}", T));
+  }
+}
+
 Activations::Activations(int64_t count, int64_t width)
     : buffer(checked_mul(count, width)), rows(buffer.data(), {count, width}) {}
 
@@ -114,27 +128,23 @@ struct Model::Parts {
   /// Runs a stack; `state` only in steps.
   Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
                   DecoderState* state, std::span<BlockMemory> memories) {
-    check(batch);
+    batch.check();
     const std::vector<int64_t> positions = positions_of(batch.offsets, state);
     const bool stretched = state == nullptr && config.rotary.dynamic_factor > 0 &&
                            !positions.empty() &&
                            std::ranges::max(positions) >= config.max_positions;
     if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
     stack.check(batch, positions, stretched);
-    Lease lease(*this);
-    RotaryTable usual;
-    if (stretched) {
-      usual = std::exchange(
-          lease.scratch().rotary,
-          RotaryTable(batch.rows(),
-                      dynamic_frequencies(config.rotary, config.max_positions, batch.rows())));
-    } else {
-      grow_rotary(lease.scratch(), positions);
-    }
     input.positions = positions;
-    Activations rows = stack.forward(batch, input, lease.scratch(), memories);
-    if (stretched) lease.scratch().rotary = std::move(usual);
-    return rows;
+    if (stretched) {
+      BlockScratch own;
+      own.rotary = RotaryTable(
+          batch.rows(), dynamic_frequencies(config.rotary, config.max_positions, batch.rows()));
+      return stack.forward(batch, input, own, memories);
+    }
+    Lease lease(*this);
+    grow_rotary(lease.scratch(), positions);
+    return stack.forward(batch, input, lease.scratch(), memories);
   }
 
   /// Texts one by one, because each has angles of its own.
@@ -153,20 +163,6 @@ struct Model::Parts {
       std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
     }
     return rows;
-  }
-
-  void check(const TokenBatch& batch) const {
-    const auto T = static_cast<int64_t>(batch.ids.size());
-    if (batch.offsets.empty() || batch.offsets.front() != 0 || batch.offsets.back() != T ||
-        !std::ranges::is_sorted(batch.offsets)) {
-      refuse("the offsets of a batch do not cover its tokens",
-             fmt::format("{} offsets for {} tokens", batch.offsets.size(), T),
-             "ascending from 0 to the number of tokens");
-    }
-    if (!batch.types.empty() && static_cast<int64_t>(batch.types.size()) != T) {
-      refuse("a batch has not one type per token", fmt::format("{}", batch.types.size()),
-             fmt::format("{}", T));
-    }
   }
 
   void check_gates(View<const float, 2> gates, int64_t texts) const {
@@ -212,6 +208,12 @@ void DecoderState::reorder(std::span<const int64_t> from) {
   if (!fits || std::ssize(from) != texts()) {
     refuse("sequences cannot be put in this order", fmt::format("[{}]", fmt::join(from, ", ")),
            fmt::format("{} numbers from 0 to {}", texts(), texts() - 1));
+  }
+  const int64_t per_source = parts_->per_source();
+  for (int64_t b = 0; parts_->source_offsets.size() > 1 && b < texts(); ++b) {
+    if (from[b] / per_source == b / per_source) continue;
+    refuse("a sequence cannot change its source", fmt::format("{} for {}", from[b], b),
+           fmt::format("one of the same {}", per_source));
   }
   std::vector<int64_t> lengths;
   for (const int64_t source : from) lengths.push_back(parts_->lengths[source]);
@@ -323,6 +325,11 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
 Activations Model::step(const TokenBatch& tokens, DecoderState& state,
                         const ForwardOptions& options) const {
   DecoderState::Parts& parts = *state.parts_;
+  if (parts.memories.empty() || parts.memories.size() != parts_->decoder.blocks().size()) {
+    refuse("the state is of another model", fmt::format("{} layers", parts.memories.size()),
+           fmt::format("{}", parts_->decoder.blocks().size()));
+  }
+  tokens.check();
   if (tokens.texts() != state.texts()) {
     refuse("a step is not for every sequence", fmt::format("{}", tokens.texts()),
            fmt::format("{}", state.texts()));

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "headwise/core/error.h"
+
 namespace headwise {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
@@ -24,6 +26,9 @@ void forbid(std::span<float> logits, const GenerateOptions& options, bool last) 
 }
 
 int32_t draw(std::span<const float> logits, const GenerateOptions& options, Random& random) {
+  if (std::ranges::any_of(logits, [](float x) { return std::isnan(x); })) {
+    throw Error({.what = "the model's output is not a number"});
+  }
   std::vector<int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto more = [&](int32_t a, int32_t b) {

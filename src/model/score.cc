@@ -1,6 +1,8 @@
 // Scores of tokens, a piece of the logits at a time.
 #include "headwise/model/score.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -23,6 +25,12 @@ void check_task(const Model& model, Task task) {
 
 std::vector<float> token_nll(const Model& model, View<const float, 2> hidden,
                              std::span<const int32_t> tokens) {
+  const auto known = [&](int32_t token) { return token >= 0 && token < model.output_width(); };
+  if (std::ssize(tokens) != hidden.extent(0) || !std::ranges::all_of(tokens, known)) {
+    throw Error({.what = "the tokens to score are not one id of the vocabulary for each row",
+                 .got = fmt::format("{} tokens for {} rows", tokens.size(), hidden.extent(0)),
+                 .expected = fmt::format("ids from 0 to {}", model.output_width() - 1)});
+  }
   std::vector<float> nll(tokens.size());
   for (int64_t begin = 0; begin < hidden.extent(0); begin += kRowsOfLogits) {
     const int64_t end = std::min(begin + kRowsOfLogits, hidden.extent(0));
@@ -60,6 +68,7 @@ std::vector<float> target_nll(const Model& model, const TokenBatch& source,
                  .where = "decoder_start_token_id",
                  .expected = "a token id"});
   }
+  target.check();
   TokenBatch input = target;  // shifted by one
   for (int64_t b = 0; b < target.texts(); ++b) {
     if (target.offsets[b] == target.offsets[b + 1]) continue;

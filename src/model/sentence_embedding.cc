@@ -142,7 +142,12 @@ Dense read_dense(const std::filesystem::path& folder) {
 
 Module read_module(const JsonObject& module, const std::filesystem::path& folder) {
   const std::string type = module.text("type");
-  const std::filesystem::path path = folder / module.optional_text("path").value_or("");
+  const auto inside =
+      std::filesystem::path(module.optional_text("path").value_or("")).lexically_normal();
+  if (inside.is_absolute() || (!inside.empty() && *inside.begin() == "..")) {
+    module.refuse("path", "a module lies outside the model's folder", "a folder inside it");
+  }
+  const std::filesystem::path path = folder / inside;
   if (type.ends_with(".Pooling")) return read_pooling(path);
   if (type.ends_with(".Dense")) return read_dense(path);
   if (type.ends_with(".Normalize")) return Normalize{};

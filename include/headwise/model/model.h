@@ -29,6 +29,8 @@ struct TokenBatch {
   std::vector<int64_t> offsets = {0};  // [B+1]
 
   void add(std::span<const int32_t> text, std::span<const int32_t> text_types = {});
+  /// Throws Error unless offsets and types fit the ids.
+  void check() const;
   int64_t texts() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t rows() const { return offsets.back(); }
 };
