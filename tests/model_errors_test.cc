@@ -14,7 +14,10 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
+#include "headwise/model/generate.h"
 #include "headwise/model/model.h"
+#include "headwise/model/score.h"
+#include "headwise/model/sentence_embedding.h"
 #include "io/io_testing.h"
 
 namespace headwise {
@@ -367,6 +370,52 @@ TEST(ModelErrors, HeadsThatAreNotThere) {
         EXPECT_EQ(pruned.attentions()[found.site].head_name(found.index), name);
       }
     }
+  }
+}
+
+TEST(ModelErrors, TokensToScoreAreOfTheVocabulary) {
+  const Model model = golden("marian");
+  TokenBatch source, target;
+  source.add(std::vector<int32_t>{5, 6});
+  target.add(std::vector<int32_t>{5, 2'000'000'000});  // the last one is never read by the decoder
+  EXPECT_THAT(error_of([&] { (void)target_nll(model, source, target); }).what,
+              HasSubstr("tokens to score"));
+  target.offsets.back() = 100;
+  EXPECT_THAT(error_of([&] { (void)target_nll(model, source, target); }).what,
+              HasSubstr("do not cover"));
+}
+
+TEST(ModelErrors, StatesBelongToAModelAndASource) {
+  const Model marian = golden("marian"), bert = golden("bert");
+  TokenBatch sources;
+  sources.add(std::vector<int32_t>{5, 6});
+  sources.add(std::vector<int32_t>{7});
+  DecoderState state = marian.start(2, 4, sources);
+  EXPECT_THAT(error_of([&] { (void)bert.step(sources, state); }).what, HasSubstr("another model"));
+  EXPECT_THAT(error_of([&] {
+                state.reorder(std::vector<int64_t>{1, 0});
+              }).what,
+              HasSubstr("change its source"));
+}
+
+TEST(ModelErrors, GenerationSettingsThatChangeTheTextAreNamed) {
+  const TemporaryFolder folder;
+  for (const char* setting :
+       {R"("min_length": 3)", R"("forced_bos_token_id": 1)", R"("early_stopping": "never")",
+        R"("bad_words_ids": [[4294967301]])"}) {
+    folder.write("generation_config.json", std::string("{") + setting + "}");
+    const std::string name = std::string(setting).substr(1, std::string(setting).find('"', 1) - 1);
+    EXPECT_THAT(error_of([&] { (void)read_generation(folder.path(), ModelConfig{}); }).where,
+                HasSubstr(name));
+  }
+}
+
+TEST(ModelErrors, ModulesLieInsideTheFolder) {
+  const TemporaryFolder folder;
+  for (const char* path : {"../other", "/etc"}) {
+    folder.write("modules.json", json::array({{{"type", "a.Pooling"}, {"path", path}}}).dump());
+    EXPECT_THAT(error_of([&] { (void)SentencePooling::find(folder.path()); }).what,
+                HasSubstr("outside the model's folder"));
   }
 }
 
