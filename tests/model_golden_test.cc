@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/golden_tensors.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/generate.h"
 #include "headwise/model/model.h"
@@ -24,26 +25,10 @@ constexpr double kTolerance = 2e-5;
 
 std::filesystem::path golden_models() { return std::filesystem::path(HEADWISE_GOLDEN) / "models"; }
 
-class Expected {
+class Expected : public GoldenTensors {
  public:
   explicit Expected(const std::filesystem::path& folder)
-      : files_(TensorFiles::open(folder / "expected.safetensors")) {}
-
-  bool has(const std::string& name) const { return files_.find(name) != nullptr; }
-
-  std::vector<float> floats(const std::string& name) const {
-    const TensorInfo* tensor = files_.find(name);
-    std::vector<float> values(tensor->size());
-    files_.read(*tensor, values);
-    return values;
-  }
-
-  std::vector<int64_t> integers(const std::string& name) const {
-    const TensorInfo* tensor = files_.find(name);
-    std::vector<int64_t> values(tensor->size());
-    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
-    return values;
-  }
+      : GoldenTensors(folder / "expected.safetensors") {}
 
   TokenBatch batch(const std::string& ids, const std::string& lengths) const {
     TokenBatch batch;
@@ -60,9 +45,6 @@ class Expected {
     }
     return batch;
   }
-
- private:
-  TensorFiles files_;
 };
 
 /// The folders whose golden file has a tensor of this name, or any tensor.

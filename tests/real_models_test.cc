@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/golden_tensors.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/kernels/softmax.h"
 #include "headwise/model/model.h"
@@ -42,25 +43,10 @@ const RealModel kStories260k = {"stories260k", kSource / "../shared/models/stori
 #define SKIP_IF_ABSENT(model) \
   if (!std::filesystem::exists((model).folder / "config.json")) GTEST_SKIP() << (model).missing
 
-class Expected {
+class Expected : public GoldenTensors {
  public:
   explicit Expected(const std::string& name)
-      : files_(TensorFiles::open(std::filesystem::path(HEADWISE_GOLDEN) / "real" /
-                                 (name + ".safetensors"))) {}
-
-  std::vector<float> floats(const std::string& name) const {
-    const TensorInfo* tensor = files_.find(name);
-    std::vector<float> values(tensor->size());
-    files_.read(*tensor, values);
-    return values;
-  }
-
-  std::vector<int64_t> integers(const std::string& name) const {
-    const TensorInfo* tensor = files_.find(name);
-    std::vector<int64_t> values(tensor->size());
-    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
-    return values;
-  }
+      : GoldenTensors(std::filesystem::path(HEADWISE_GOLDEN) / "real" / (name + ".safetensors")) {}
 
   std::vector<std::string> texts() const {
     std::istringstream all(files_.metadata().at("texts"));
@@ -79,9 +65,6 @@ class Expected {
     }
     return batch;
   }
-
- private:
-  TensorFiles files_;
 };
 
 std::span<const float> flat(const Activations& rows) {

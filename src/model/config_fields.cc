@@ -25,7 +25,7 @@ const std::map<std::string_view, Activation>& activations() {
 }
 
 /// Fields that transformers writes and that do not change what a forward pass computes: training,
-/// generation, bookkeeping. Every field that ends in "dropout", "_drop" or "layerdrop" is as well.
+/// generation, bookkeeping. Every field that ends in "dropout" or "layerdrop" is as well.
 constexpr auto kHarmless = std::to_array<std::string_view>({
     "_attn_implementation",
     "_attn_implementation_autoset",

@@ -9,15 +9,12 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/kernels/softmax.h"
-#include "io/file.h"
 #include "io/json.h"
 #include "model/beam_search.h"
 #include "model/next_token.h"
 
 namespace headwise {
 namespace {
-
-constexpr size_t kLargestConfig = 1 << 20;
 
 /// Settings that change the text, with the value that leaves it alone.
 void refuse_unsupported(const JsonObject& file) {
@@ -181,7 +178,7 @@ GenerateOptions read_generation(const std::filesystem::path& folder, const Model
   for (const char* name : {"generation_config.json", "config.json"}) {
     const std::filesystem::path file = folder / name;
     if (!std::filesystem::exists(file)) continue;
-    const nlohmann::json json = parse_json(read_file(file, kLargestConfig), file.string());
+    const nlohmann::json json = read_json(file);
     read_settings(JsonObject(json, file.string()), options);
     break;
   }

@@ -14,14 +14,14 @@
 namespace headwise {
 namespace {
 
-View<const float, 1> vector_of(const Buffer& buffer) {
-  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
-}
-
 /// Rows of a feed-forward layer that are in flight at once: their hidden values stay in the cache.
 constexpr int64_t kFeedForwardRows = 768;
 
 }  // namespace
+
+View<const float, 1> vector_of(const Buffer& buffer) {
+  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
+}
 
 Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_t inputs,
                bool transposed) {

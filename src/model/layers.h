@@ -14,6 +14,9 @@
 
 namespace headwise {
 
+/// All of a buffer; none if it is empty.
+View<const float, 1> vector_of(const Buffer& buffer);
+
 /// out = x Wᵀ + b
 class Linear {
  public:

@@ -131,10 +131,6 @@ class StackReader {
     return config_.projection_bias ? reader_.vector(name, size) : Buffer();
   }
 
-  static View<const float, 1> vector_of(const Buffer& buffer) {
-    return buffer.data() == nullptr ? View<const float, 1>() : buffer.view({buffer.size()});
-  }
-
   void read_projections(int64_t layer, const AttentionNames& names,
                         MultiHeadAttentionWeights& weights) const {
     const MultiHeadAttentionShape& s = weights.shape();

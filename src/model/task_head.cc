@@ -98,18 +98,24 @@ Activations TaskHead::forward(View<const float, 2> hidden) const {
                  .expected = "a model saved with one, for instance BertForMaskedLM",
                  .hint = "ask for hidden states"});
   }
-  Activations x(hidden.extent(0), hidden.extent(1));
-  for (int64_t row = 0; row < hidden.extent(0); ++row) {
-    for (int64_t c = 0; c < hidden.extent(1); ++c) x.rows(row, c) = scale_ * hidden(row, c);
+  Activations held;  // what x shows after the first change
+  View<const float, 2> x = hidden;
+  if (scale_ != 1) {
+    held = Activations(hidden.extent(0), hidden.extent(1));
+    for (int64_t row = 0; row < hidden.extent(0); ++row) {
+      for (int64_t c = 0; c < hidden.extent(1); ++c) held.rows(row, c) = scale_ * hidden(row, c);
+    }
+    x = held.rows;
   }
   for (const Step& step : steps_) {
     Activations next(hidden.extent(0), step.dense.outputs());
-    step.dense(x.rows, next.rows, {.activation = step.activation});
+    step.dense(x, next.rows, {.activation = step.activation});
     if (step.norm.exists()) step.norm(next.rows, next.rows);
-    x = std::move(next);
+    held = std::move(next);
+    x = held.rows;
   }
   Activations out(hidden.extent(0), width());
-  output_(x.rows, out.rows);
+  output_(x, out.rows);
   return out;
 }
 

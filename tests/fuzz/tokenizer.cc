@@ -19,8 +19,8 @@ using fuzz::must;
 class Folder {
  public:
   Folder() : file_(::memfd_create("tokenizer.json", MFD_CLOEXEC)) {
-    char name[] = "/tmp/fuzz-tokenizer-XXXXXX";
-    must(file_ >= 0 && ::mkdtemp(name) != nullptr, "no folder");
+    std::string name = (std::filesystem::temp_directory_path() / "headwise-XXXXXX").string();
+    must(file_ >= 0 && ::mkdtemp(name.data()) != nullptr, "no folder");
     path_ = name;
     std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(file_),
                                     path_ / "tokenizer.json");
