@@ -1,0 +1,30 @@
+// What a model is trained on in one pass: texts, and what it should have said.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+/// Not scored, among labels.
+inline constexpr int32_t kUnscored = -1;
+
+/// Rows of all texts lie one after the other; there is no padding.
+struct TrainingBatch {
+  /// The texts; the encoder's input of encoder-decoders.
+  TokenBatch source{};
+
+  /// The decoder's input, text b of both belonging together. Encoder-decoders only.
+  TokenBatch target{};
+
+  /// What is wanted: a token id per row of `target`, or of `source` where there is no target, or a
+  /// label per text for classification. kUnscored: nothing.
+  std::vector<int32_t> labels{};
+
+  /// Similarity: texts 2i and 2i+1 of `source` are a pair, and scores[i] is its wanted cosine.
+  std::vector<float> scores{};
+};
+
+}  // namespace headwise
