@@ -1,0 +1,131 @@
+// A transformer that can be trained: every architecture that Model loads, with its loss and the
+// gradients of all its weights, in float32.
+//
+// Its one description is config.json. What comes out of training is a folder that transformers and
+// Model::load read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/core/view.h"
+#include "headwise/io/tensor_file.h"
+#include "headwise/model/model.h"
+#include "headwise/train/batch.h"
+
+namespace headwise {
+
+/// Weights that lie in one piece: what an optimiser walks over. Its name begins with the place in
+/// the model: "embeddings.", "L3." or "enc.L3.", "dec.L3.", "cross.L3.", "output.".
+struct Parameter {
+  std::string name{};
+  std::span<float> values{}, gradient{};
+  bool decays = true;   // by AdamW; norms and biases do not
+  bool trained = true;  // for the optimiser to obey: gradients are computed in any case
+};
+
+/// Some rows of a tensor as a checkpoint stores it, where they lie in the model.
+struct TensorPart {
+  View<float, 2> values{};
+  View<float, 2> gradient{};  // empty: never trained, such as the sinusoids of Marian
+};
+
+/// A tensor as a checkpoint stores it; the rows of its parts, one after the other, are its numbers.
+struct StoredTensor {
+  std::string name{};
+  std::vector<int64_t> shape{};
+  Dtype dtype = Dtype::kF32;  // of the file
+  std::vector<TensorPart> parts{};
+};
+
+/// What a loaded folder is to be trained for. An output layer that the folder does not have is made
+/// anew, from the seed.
+struct TrainFor {
+  Task task = Task::hidden;           // hidden: similarity of pairs
+  std::vector<std::string> labels{};  // of classification; empty: those of the folder
+  bool regression = false;            // classify: one score per text instead of labels
+  uint64_t seed = 0;
+};
+
+/// Random weights, as transformers starts from.
+struct Initialisation {
+  uint64_t seed = 0;
+  bool same_heads = false;  // all heads of an attention start equal
+};
+
+struct PassOptions {
+  float dropout = 0;            // of embeddings and residual branches
+  float attention_dropout = 0;  // of attention weights
+  float head_dropout = 0;       // of whole heads, drawn per text
+  float label_smoothing = 0;
+  uint64_t seed = 0;         // of this pass: what is dropped
+  float gradient_scale = 1;  // gradients are those of this times the sum of losses
+
+  /// [1, heads] or [B, heads], as in ForwardOptions; empty: all 1.
+  View<const float, 2> gates{};
+  View<float, 2> dgates{};  // shaped as the gates, added to; empty: left out
+
+  /// Called as in Model's passes; what it is shown may not be changed.
+  ForwardObserver* observer = nullptr;
+};
+
+/// Sums over what was scored: tokens, texts or pairs.
+struct Loss {
+  double loss = 0;  // what is minimised, with label smoothing
+  double nll = 0;   // without
+  int64_t scored = 0;
+  int64_t correct = 0;  // the label was the likeliest; 0 for scores
+};
+
+class TrainableModel {
+ public:
+  static TrainableModel load(const std::filesystem::path& folder, const TrainFor& what,
+                             const LoadOptions& options = {});
+
+  /// From the text of a config.json.
+  static TrainableModel create(const std::string& config_json, const Initialisation& how);
+
+  TrainableModel(TrainableModel&&) noexcept;
+  TrainableModel& operator=(TrainableModel&&) noexcept;
+  ~TrainableModel();
+
+  /// Forward, loss, backward; gradients are added to. Which loss is by the task: cross entropy of
+  /// tokens or labels; squared error of scores in regression; squared error of the cosine of pairs
+  /// for hidden states, pooled as the folder says, or by their mean.
+  Loss train(const TrainingBatch& batch, const PassOptions& options);
+
+  /// The same without gradients.
+  Loss evaluate(const TrainingBatch& batch, const PassOptions& options = {});
+
+  void clear_gradients();
+
+  /// Who changes values calls this before the next pass.
+  void changed();
+
+  std::span<Parameter> parameters();
+  std::span<const StoredTensor> tensors() const;
+
+  /// For each head of the model, the norm of the gradient of its projections: query, key, value
+  /// (of its group, if grouped) and output.
+  std::vector<double> head_gradient_norms() const;
+
+  const ModelConfig& config() const;
+  const std::string& config_json() const;
+  std::span<const AttentionSite> attentions() const;
+  int64_t heads() const;  // of all attentions
+
+  /// Writes config.json and model.safetensors, each whole or not at all; the folder is made if it
+  /// is not there. Tensors keep the type that they had in the loaded folder.
+  void save(const std::filesystem::path& folder) const;
+
+ private:
+  struct Parts;
+  explicit TrainableModel(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace headwise
