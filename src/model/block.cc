@@ -2,19 +2,10 @@
 #include "model/block.h"
 
 #include "headwise/kernels/kv_cache.h"
+#include "model/stack_layout.h"
 
 namespace headwise {
 namespace {
-
-/// The gates of one attention, out of those of the whole model.
-void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates) {
-  if (gates.data() == nullptr) return;
-  const auto heads = static_cast<int64_t>(site.heads.size());
-  how.gates = {gates.data() + site.first * gates.stride(1),
-               {gates.extent(0), heads},
-               {gates.stride(0), gates.stride(1)}};
-  how.gate_scope = gates.extent(0) == 1 ? GateScope::kHead : GateScope::kSequence;
-}
 
 Attention attention_of(const AttentionLayer& layer, const ForwardOptions& options) {
   Attention how{.scale = layer.config.scale};

@@ -14,26 +14,12 @@
 #include "model/block.h"
 #include "model/rotary_frequencies.h"
 #include "model/stack.h"
+#include "model/stack_layout.h"
 #include "model/task_head.h"
-#include "model/weight_names.h"
 #include "model/weight_reader.h"
 
 namespace headwise {
 namespace {
-
-/// The prefix of the base model's tensors, or "" if it was saved bare.
-std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
-  const WeightNames& names = weight_names(config.model_type);
-  const StackNames& stack = config.encoder.layers() > 0 ? names.encoder : names.decoder;
-  for (const std::string_view prefix : names.prefixes) {
-    for (const std::string_view word : {stack.word, names.shared_word}) {
-      if (!word.empty() && reader.has(fmt::format("{}{}.weight", prefix, word))) {
-        return std::string(prefix);
-      }
-    }
-  }
-  return "";
-}
 
 /// The position of every row in its text, `begin` tokens of which came before.
 std::vector<int64_t> positions_of(std::span<const int64_t> offsets, const DecoderState* state) {
@@ -134,7 +120,7 @@ struct Model::Parts {
                            !positions.empty() &&
                            std::ranges::max(positions) >= config.max_positions;
     if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
-    stack.check(batch, positions, stretched);
+    check_tokens(config, stack.side(), batch, positions, stretched);
     input.positions = positions;
     if (stretched) {
       BlockScratch own;
@@ -163,14 +149,6 @@ struct Model::Parts {
       std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
     }
     return rows;
-  }
-
-  void check_gates(View<const float, 2> gates, int64_t texts) const {
-    if (gates.data() == nullptr) return;
-    const int64_t heads = sites.empty() ? 0 : sites.back().first + std::ssize(sites.back().heads);
-    if (gates.extent(1) == heads && (gates.extent(0) == 1 || gates.extent(0) == texts)) return;
-    refuse("the gates are not one per head", to_string(gates.shape()),
-           fmt::format("[1, {}] or [{}, {}]", heads, texts, heads));
   }
 
   void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const {
@@ -256,7 +234,7 @@ int64_t Model::heads() const {
 }
 
 Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
-  parts_->check_gates(options.gates, batch.texts());
+  check_gates(options.gates, attentions(), batch.texts());
   const Stack& stack = config().encoder.layers() > 0 ? parts_->encoder : parts_->decoder;
   return parts_->run(stack, batch, {.options = &options}, nullptr, {});
 }
@@ -334,7 +312,7 @@ Activations Model::step(const TokenBatch& tokens, DecoderState& state,
     refuse("a step is not for every sequence", fmt::format("{}", tokens.texts()),
            fmt::format("{}", state.texts()));
   }
-  parts_->check_gates(options.gates, tokens.texts());
+  check_gates(options.gates, attentions(), tokens.texts());
   std::vector<int64_t> cross_offsets;
   const int64_t per_source = parts.per_source();
   for (size_t source = 0; source < parts.source_offsets.size(); ++source) {

@@ -3,41 +3,29 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "headwise/core/error.h"
-#include "headwise/core/shape.h"
+#include "model/stack_layout.h"
 
 namespace headwise {
 namespace {
-
-const StackConfig& stack_config(const ModelConfig& config, Side side) {
-  return side == Side::encoder ? config.encoder : config.decoder;
-}
 
 /// Reads the layers of one stack.
 class StackReader {
  public:
   StackReader(const ModelConfig& config, Side side, const std::string& prefix, WeightReader& reader)
       : config_(config),
+        side_(side),
         stack_(stack_config(config, side)),
-        names_(weight_names(config.model_type)),
-        stack_names_(side == Side::encoder ? names_.encoder : names_.decoder),
-        prefix_(prefix),
+        naming_(config, side, prefix),
         reader_(reader) {}
 
-  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
-  std::string in_layer(int64_t layer, std::string_view name) const {
-    return fmt::format("{}{}{}", prefix_, fmt::format(fmt::runtime(stack_names_.layer), layer),
-                       name);
-  }
+  const StackNaming& naming() const { return naming_; }
 
   Linear linear(const std::string& name, int64_t outputs, int64_t inputs, bool bias) const {
     return {reader_,
             {.weight = name + ".weight", .bias = bias ? name + ".bias" : ""},
             outputs,
             inputs,
-            names_.transposed};
+            naming_.model().transposed};
   }
 
   NormLayer norm(const std::string& name, int64_t width) const {
@@ -47,23 +35,15 @@ class StackReader {
   AttentionLayer attention(int64_t layer, const AttentionNames& names,
                            const AttentionConfig& attention, const AttentionSite& site,
                            bool cross) const {
-    MultiHeadAttentionWeights weights(
-        {.width = config_.width,
-         .heads = static_cast<int64_t>(attention.heads.size()),
-         .kv_heads = static_cast<int64_t>(attention.kv_heads.size()),
-         .head_dim = stack_.head_dim,
-         .source_width = cross ? std::optional(config_.width) : std::nullopt,
-         .projection_bias = config_.projection_bias,
-         .output_bias = config_.output_bias,
-         .kv_head = attention.kv_head});
+    MultiHeadAttentionWeights weights(layer_config(config_, side_, attention, cross));
     read_projections(layer, names, weights);
     AttentionLayer result{.config = attention,
                           .site = &site,
                           .attention = MultiHeadAttention(std::move(weights)),
-                          .norm = norm(in_layer(layer, names.norm), config_.width)};
+                          .norm = norm(naming_.in_layer(layer, names.norm), config_.width)};
     if (config_.qk_norm && !cross) {
-      result.query_norm = norm(in_layer(layer, names.query_norm), stack_.head_dim);
-      result.key_norm = norm(in_layer(layer, names.key_norm), stack_.head_dim);
+      result.query_norm = norm(naming_.in_layer(layer, names.query_norm), stack_.head_dim);
+      result.key_norm = norm(naming_.in_layer(layer, names.key_norm), stack_.head_dim);
     }
     if (!cross) result.relative_table = relative_table(attention);
     return result;
@@ -72,18 +52,18 @@ class StackReader {
   FeedForward feed_forward(int64_t layer) const {
     const int64_t C = config_.width, F = stack_.intermediate;
     const bool bias = config_.feed_forward_bias;
-    const auto up = config_.gated ? stack_names_.gated_up : stack_names_.up;
-    return {linear(in_layer(layer, up), F, C, bias),
-            config_.gated ? linear(in_layer(layer, stack_names_.gate), F, C, bias) : Linear(),
-            linear(in_layer(layer, stack_names_.down), C, F, bias), config_.activation};
+    const auto up = config_.gated ? naming_.stack().gated_up : naming_.stack().up;
+    return {linear(naming_.in_layer(layer, up), F, C, bias),
+            config_.gated ? linear(naming_.in_layer(layer, naming_.stack().gate), F, C, bias)
+                          : Linear(),
+            linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
   }
 
   Embedding word() const {
-    const bool decoder_of_two = config_.encoder_decoder() && &stack_ == &config_.decoder;
-    const int64_t V = decoder_of_two ? config_.decoder_vocabulary : config_.vocabulary;
-    const std::string own = full(stack_names_.word) + ".weight";
-    if (!names_.shared_word.empty() && config_.shared_embeddings) {
-      const std::string shared = full(names_.shared_word) + ".weight";
+    const int64_t V = stack_vocabulary(config_, side_);
+    const std::string own = naming_.full(naming_.stack().word) + ".weight";
+    if (!naming_.model().shared_word.empty() && config_.shared_embeddings) {
+      const std::string shared = naming_.full(naming_.model().shared_word) + ".weight";
       if (reader_.has(shared) || !reader_.has(own)) {
         Embedding word(reader_, shared, V, config_.embedding_width);
         reader_.same_as(own, *word.tensor());
@@ -94,7 +74,7 @@ class StackReader {
   }
 
   Embedding position() const {
-    const std::string name = full(stack_names_.position) + ".weight";
+    const std::string name = naming_.full(naming_.stack().position) + ".weight";
     switch (config_.positions) {
       case PositionKind::learned:
         return {reader_, name, config_.max_positions + config_.position_offset,
@@ -121,7 +101,7 @@ class StackReader {
 
   /// [rows, columns] as nn.Linear has it, however it is stored.
   Matrix matrix(const std::string& name, int64_t rows, int64_t columns) const {
-    const bool turned = names_.transposed;
+    const bool turned = naming_.model().transposed;
     const TensorInfo& tensor =
         turned ? reader_.take(name, {columns, rows}) : reader_.take(name, {rows, columns});
     return {reader_.floats(tensor), rows, columns, turned};
@@ -135,14 +115,14 @@ class StackReader {
                         MultiHeadAttentionWeights& weights) const {
     const MultiHeadAttentionShape& s = weights.shape();
     const auto name = [&](std::string_view part, const char* ending) {
-      return in_layer(layer, part) + ending;
+      return naming_.in_layer(layer, part) + ending;
     };
     const Matrix output = matrix(name(names.output, ".weight"), s.C, s.H * s.Dv);
     const Buffer output_bias =
         config_.output_bias ? reader_.vector(name(names.output, ".bias"), s.C) : Buffer();
     const OutputProjection to{.output = output.view(), .output_bias = vector_of(output_bias)};
     const int64_t q = s.H * s.D, k = s.K * s.D, v = s.K * s.Dv;
-    if (names_.storage == ProjectionStorage::separate) {
+    if (naming_.model().storage == ProjectionStorage::separate) {
       const Matrix query = matrix(name(names.query, ".weight"), q, s.C);
       const Matrix key = matrix(name(names.key, ".weight"), k, s.Cs);
       const Matrix value = matrix(name(names.value, ".weight"), v, s.Cs);
@@ -160,7 +140,7 @@ class StackReader {
     }
     Matrix fused = matrix(name(names.query, ".weight"), q + k + v, s.C);
     Buffer fused_bias = bias(name(names.query, ".bias"), q + k + v);
-    if (names_.storage == ProjectionStorage::fused_per_head) {
+    if (naming_.model().storage == ProjectionStorage::fused_per_head) {
       fused.floats = heads_apart(fused.floats.data, s.C, s);
       if (fused_bias.size() > 0) fused_bias = heads_apart(fused_bias.data(), 1, s).copy;
     }
@@ -186,7 +166,8 @@ class StackReader {
   Buffer relative_table(const AttentionConfig& attention) const {
     if (config_.relative.buckets == 0) return {};
     const int64_t R = config_.relative.buckets, H = stack_.heads;
-    const TensorInfo& tensor = reader_.take(full(stack_names_.relative_bias) + ".weight", {R, H});
+    const TensorInfo& tensor =
+        reader_.take(naming_.full(naming_.stack().relative_bias) + ".weight", {R, H});
     const Floats all = reader_.floats(tensor);
     Buffer table(static_cast<int64_t>(attention.heads.size()) * R);
     for (size_t h = 0; h < attention.heads.size(); ++h) {
@@ -196,19 +177,11 @@ class StackReader {
   }
 
   const ModelConfig& config_;
+  Side side_;
   const StackConfig& stack_;
-  const WeightNames& names_;
-  const StackNames& stack_names_;
-  const std::string& prefix_;
+  StackNaming naming_;
   WeightReader& reader_;
 };
-
-const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, AttentionKind kind,
-                             int64_t layer) {
-  return *std::ranges::find_if(sites, [&](const AttentionSite& site) {
-    return site.side == side && site.kind == kind && site.layer == layer;
-  });
-}
 
 }  // namespace
 
@@ -216,20 +189,21 @@ Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
              std::span<const AttentionSite> sites, WeightReader& reader)
     : config_(&config), side_(side) {
   const StackReader read(config, side, prefix, reader);
-  const WeightNames& names = weight_names(config.model_type);
-  const StackNames& stack_names = side == Side::encoder ? names.encoder : names.decoder;
+  const StackNaming& naming = read.naming();
+  const WeightNames& names = naming.model();
+  const StackNames& stack_names = naming.stack();
   const StackConfig& stack = stack_config(config, side);
   word_ = read.word();
   position_ = read.position();
   if (config.token_types > 0) {
-    token_type_ = Embedding(reader, read.full(names.token_type) + ".weight", config.token_types,
+    token_type_ = Embedding(reader, naming.full(names.token_type) + ".weight", config.token_types,
                             config.embedding_width);
   }
   if (config.embedding_norm) {
-    embedding_norm_ = read.norm(read.full(names.embedding_norm), config.embedding_width);
+    embedding_norm_ = read.norm(naming.full(names.embedding_norm), config.embedding_width);
   }
   if (config.embedding_width != config.width) {
-    embedding_projection_ = read.linear(read.full(names.embedding_projection), config.width,
+    embedding_projection_ = read.linear(naming.full(names.embedding_projection), config.width,
                                         config.embedding_width, true);
   }
   if (config.relative.buckets > 0) {
@@ -249,36 +223,10 @@ Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
         read.attention(layer, stack_names.self, stack.attention[layer], site(AttentionKind::self),
                        false),
         std::move(cross), read.feed_forward(layer),
-        read.norm(read.in_layer(layer, stack_names.feed_forward_norm), config.width));
+        read.norm(naming.in_layer(layer, stack_names.feed_forward_norm), config.width));
   }
   if (!stack_names.final_norm.empty()) {
-    final_norm_ = read.norm(read.full(stack_names.final_norm), config.width);
-  }
-}
-
-void Stack::check(const TokenBatch& batch, std::span<const int64_t> positions,
-                  bool stretched) const {
-  const int64_t longest = stretched ? 0 : config_->max_positions;
-  for (int64_t row = 0; row < batch.rows(); ++row) {
-    if (batch.ids[row] < 0 || batch.ids[row] >= word_.rows()) {
-      throw Error({.what = "a token id is not in the vocabulary",
-                   .where = fmt::format("token {}", row),
-                   .got = fmt::format("{}", batch.ids[row]),
-                   .expected = fmt::format("0 to {}", word_.rows() - 1)});
-    }
-    if (longest > 0 && positions[row] >= longest) {
-      throw Error({.what = "a text is longer than the model's positions",
-                   .got = fmt::format("at least {} tokens", positions[row] + 1),
-                   .expected = fmt::format("at most {}", longest),
-                   .hint = "split the text, or truncate it when it is encoded"});
-    }
-  }
-  for (const int32_t type : batch.types) {
-    if (type >= 0 && type < std::max<int64_t>(1, config_->token_types)) continue;
-    throw Error(
-        {.what = "a token type is not in the model",
-         .got = fmt::format("{}", type),
-         .expected = fmt::format("0 to {}", std::max<int64_t>(1, config_->token_types) - 1)});
+    final_norm_ = read.norm(naming.full(stack_names.final_norm), config.width);
   }
 }
 
@@ -287,17 +235,7 @@ Activations Stack::embed(const TokenBatch& batch, std::span<const int64_t> posit
   Activations words(T, config_->embedding_width);
   word_.look_up(batch.ids, config_->embedding_scale, false, words.rows);
   if (position_.exists()) {
-    std::vector<int32_t> index(T);
-    // RoBERTa counts from pad + 1, and gives padding inside a text the position of padding.
-    int64_t skipped = 0;
-    for (int64_t row = 0; row < T; ++row) {
-      if (positions[row] == 0) skipped = 0;
-      const bool padding = config_->position_offset > 0 && batch.ids[row] == config_->pad;
-      skipped += padding ? 1 : 0;
-      index[row] = static_cast<int32_t>(
-          padding ? *config_->pad : positions[row] - skipped + config_->position_offset);
-    }
-    position_.look_up(index, 1, true, words.rows);
+    position_.look_up(position_rows(*config_, batch, positions), 1, true, words.rows);
   }
   if (token_type_.exists()) {
     const std::vector<int32_t> zeros(batch.types.empty() ? T : 0);

@@ -8,7 +8,6 @@
 #include "headwise/model/model.h"
 #include "model/block.h"
 #include "model/layers.h"
-#include "model/weight_names.h"
 #include "model/weight_reader.h"
 
 namespace headwise {
@@ -27,10 +26,7 @@ class Stack {
 
   std::span<const Block> blocks() const { return blocks_; }
   const Embedding& word() const { return word_; }
-
-  /// Throws Error for a text that is longer than the model's positions, unless those can be
-  /// stretched, or an id it does not know.
-  void check(const TokenBatch& batch, std::span<const int64_t> positions, bool stretched) const;
+  Side side() const { return side_; }
 
  private:
   Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;

@@ -10,26 +10,6 @@
 namespace headwise {
 namespace {
 
-int64_t outputs_of(const ModelConfig& config) {
-  switch (config.task) {
-    case Task::hidden:
-      return 0;
-    case Task::masked_lm:
-    case Task::causal_lm:
-      return config.vocabulary;
-    case Task::seq2seq_lm:
-      return config.decoder_vocabulary;
-    case Task::classify:
-    case Task::classify_tokens:
-      return static_cast<int64_t>(config.labels.size());
-    case Task::answer:
-      return 2;
-    case Task::detect:
-      return 1;
-  }
-  return 0;
-}
-
 /// The bias of an output layer, by the name that the checkpoint has for it.
 Buffer read_bias(const TaskNames& names, int64_t outputs, bool tied, WeightReader& reader) {
   const std::string beside = names.output + ".bias";
@@ -53,6 +33,26 @@ Buffer read_bias(const TaskNames& names, int64_t outputs, bool tied, WeightReade
 }
 
 }  // namespace
+
+int64_t outputs_of(const ModelConfig& config) {
+  switch (config.task) {
+    case Task::hidden:
+      return 0;
+    case Task::masked_lm:
+    case Task::causal_lm:
+      return config.vocabulary;
+    case Task::seq2seq_lm:
+      return config.decoder_vocabulary;
+    case Task::classify:
+    case Task::classify_tokens:
+      return static_cast<int64_t>(config.labels.size());
+    case Task::answer:
+      return 2;
+    case Task::detect:
+      return 1;
+  }
+  return 0;
+}
 
 bool TaskHead::was_saved(const ModelConfig& config, const std::string& prefix,
                          const WeightReader& reader) {

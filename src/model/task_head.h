@@ -13,6 +13,9 @@
 
 namespace headwise {
 
+/// The columns of the output of its task; 0: hidden states.
+int64_t outputs_of(const ModelConfig& config);
+
 class TaskHead {
  public:
   TaskHead() = default;
