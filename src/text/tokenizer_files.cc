@@ -189,7 +189,7 @@ Json template_json(const std::vector<std::string>& single, const std::vector<std
                      .got = quote(name),
                      .expected = "a token of the vocabulary"});
       }
-      specials[name] = {{"ids", {*id}}};
+      specials[name] = {{"id", name}, {"ids", {*id}}, {"tokens", {name}}};
     }
     return out;
   };
