@@ -161,6 +161,41 @@ TEST_P(AttentionLeak, AHeadGatedOffDoesNotShow) {
   EXPECT_EQ(poisoned.dv.values(), clean.dv.values());
 }
 
+/// A row whose gate is 0 asks nothing: its query and what comes back for it may hold anything,
+/// while the rows around it still see its key.
+TEST_P(AttentionLeak, ARowGatedOffDoesNotShow) {
+  Problem problem({.sequences = {{40, 40}, {20, 20}},
+                   .heads = 3,
+                   .kv_heads = 3,
+                   .dropout = 0.2f,
+                   .gates = GateScope::kRow});
+  const auto gated_off = [](int64_t t, int64_t h) { return (t + h) % 3 != 0; };
+  for (int64_t t = 0; t < 60; ++t) {
+    for (int64_t h = 0; h < 3; ++h) {
+      if (gated_off(t, h)) problem.gates.view()(t, h) = 0;
+    }
+  }
+  const Answers<float> clean = solve(problem.attention(), problem.dout.view());
+  for (int64_t t = 0; t < 60; ++t) {
+    for (int64_t h = 0; h < 3; ++h) {
+      if (!gated_off(t, h)) continue;
+      for (int64_t d = 0; d < 8; ++d) {
+        problem.q.view()(t, h, d) = problem.dout.view()(t, h, d) = kNaN;
+        EXPECT_EQ(clean.out.view()(t, h, d), 0);
+        EXPECT_EQ(clean.dq.view()(t, h, d), 0);
+      }
+      EXPECT_EQ(clean.lse.view()(t, h), -kInf);  // the work was skipped
+      EXPECT_EQ(clean.dgates.view()(t, h), 0);
+    }
+  }
+  const Answers<float> poisoned = solve(problem.attention(), problem.dout.view());
+  EXPECT_EQ(poisoned.out.values(), clean.out.values());
+  EXPECT_EQ(poisoned.dq.values(), clean.dq.values());
+  EXPECT_EQ(poisoned.dk.values(), clean.dk.values());
+  EXPECT_EQ(poisoned.dv.values(), clean.dv.values());
+  EXPECT_EQ(poisoned.dgates.values(), clean.dgates.values());
+}
+
 INSTANTIATE_TEST_SUITE_P(Simd, AttentionLeak, ::testing::ValuesIn(simd_targets()),
                          [](const auto& target) { return target.param; });
 

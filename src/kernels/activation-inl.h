@@ -1,5 +1,5 @@
-// Activation functions on SIMD vectors, each a small type so that a kernel can be compiled for it.
-// Compiled once per SIMD target.
+// Activation functions and their slopes on SIMD vectors, each a small type so that a kernel can be
+// compiled for it. Compiled once per SIMD target.
 #if defined(HEADWISE_KERNELS_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_ACTIVATION_INL_H_
 #undef HEADWISE_KERNELS_ACTIVATION_INL_H_
@@ -7,7 +7,7 @@
 #define HEADWISE_KERNELS_ACTIVATION_INL_H_
 #endif
 
-#include "headwise/kernels/gemm.h"
+#include "headwise/kernels/activation.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -45,10 +45,28 @@ HWY_INLINE V erf(D d, V x) {
   return hn::IfThenElse(hn::Ge(hn::Abs(x), c(3.92f)), hn::CopySign(c(1.0f), x), inner);
 }
 
+/// x, at most `limit` from 0: beyond it every slope is 0 or 1 in float, and infinity would meet 0.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V within(D d, float limit, V x) {
+  return hn::Min(hn::Set(d, limit), hn::Max(hn::Set(d, -limit), x));
+}
+
+/// s + x s (1 - s) rise for s = 1 / (1 + exp(-u)); exp(-u) must be finite.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid_slope(D d, V u, V x, V rise) {
+  const V e = hn::Exp(d, hn::Neg(u));
+  const V s = hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), e));
+  return hn::MulAdd(hn::Mul(hn::Mul(x, rise), s), hn::Mul(e, s), s);  // e s is 1 - s
+}
+
 struct Identity {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V apply(D, V x) {
     return x;
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V) {
+    return hn::Set(d, 1.0f);
   }
 };
 
@@ -57,6 +75,10 @@ struct Relu {
   static HWY_INLINE V apply(D d, V x) {
     return hn::Max(hn::Zero(d), x);
   }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), hn::Set(d, 1.0f));
+  }
 };
 
 struct Gelu {
@@ -64,6 +86,15 @@ struct Gelu {
   static HWY_INLINE V apply(D d, V x) {
     const V half = hn::Mul(hn::Set(d, 0.5f), x);
     return hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    // Φ(x) + x φ(x)
+    x = within(d, 10.0f, x);
+    const V half = hn::Set(d, 0.5f);
+    const V distribution = hn::MulAdd(erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half, half);
+    const V exponent = hn::Mul(hn::Mul(x, x), hn::Neg(half));
+    return hn::MulAdd(hn::Mul(x, hn::Set(d, 0.39894228f)), hn::Exp(d, exponent), distribution);
   }
 };
 
@@ -75,6 +106,15 @@ struct GeluTanh {
         hn::MulAdd(hn::Set(d, 0.044715f * 1.5957691f), hn::Mul(x, x), hn::Set(d, 1.5957691f));
     return hn::Div(x, one_plus_exp_minus(d, hn::Mul(x, cubic)));
   }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    x = within(d, 10.0f, x);
+    const V c = hn::Set(d, 1.5957691f);
+    const V square = hn::Mul(x, x);
+    const V cubic = hn::MulAdd(hn::Set(d, 0.044715f * 1.5957691f), square, c);
+    const V rise = hn::MulAdd(hn::Set(d, 3 * 0.044715f * 1.5957691f), square, c);
+    return sigmoid_slope(d, hn::Mul(x, cubic), x, rise);
+  }
 };
 
 struct Silu {
@@ -82,12 +122,22 @@ struct Silu {
   static HWY_INLINE V apply(D d, V x) {
     return hn::Div(x, one_plus_exp_minus(d, x));
   }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    x = within(d, 80.0f, x);
+    return sigmoid_slope(d, x, x, hn::Set(d, 1.0f));
+  }
 };
 
 struct Tanh {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V apply(D d, V x) {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    const V t = apply(d, x);
+    return hn::NegMulAdd(t, t, hn::Set(d, 1.0f));
   }
 };
 

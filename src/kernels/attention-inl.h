@@ -17,6 +17,7 @@
 #include "core/scratch.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_random.h"
+#include "kernels/philox-inl.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -231,9 +232,9 @@ HWY_INLINE void clear_between(float* s, Interval outer, Interval inner) {
 }
 
 /// The factors dropout puts on weights: 0 or `kept`, for keys j … j + kLanes of row t, head h.
-class Dropout {
+class WeightDropout {
  public:
-  explicit Dropout(const Attention& a)
+  explicit WeightDropout(const Attention& a)
       : key_(a.seed),
         threshold_(static_cast<uint32_t>(dropout_threshold(a.dropout))),
         kept_(1 / (1 - a.dropout)) {}
@@ -248,41 +249,13 @@ class Dropout {
   }
 
  private:
-  using U32 = hn::ScalableTag<uint32_t>;
-  using Words = hn::Vec<U32>;
-
-  /// High and low halves of the products with a constant.
-  static HWY_INLINE void multiply(Words a, uint32_t by, Words& high, Words& low) {
-    const U32 d;
-    const hn::Repartition<uint64_t, U32> d64;
-    const Words b = hn::Set(d, by);
-    const auto even = hn::MulEven(a, b);
-    const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))), b);
-    low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
-    high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-  }
-
   HWY_INLINE void draw_lanes(PhiloxBlock counter, float* factors) const {
-    const U32 d;
-    const F32 df;
-    Words c0 = hn::Iota(d, counter[0]), c1 = hn::Set(d, counter[1]), c2 = hn::Set(d, counter[2]),
-          c3 = hn::Set(d, counter[3]);
-    uint32_t k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
-    for (int round = 0; round < kPhiloxRounds; ++round) {
-      Words high0, low0, high1, low1;
-      multiply(c0, kPhiloxMul0, high0, low0);
-      multiply(c2, kPhiloxMul1, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-      c1 = low1;
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-      c3 = low0;
-      k0 += kPhiloxWeyl0;
-      k1 += kPhiloxWeyl1;
-    }
-    const Words words[4] = {c0, c1, c2, c3};
+    const F32 d;
+    Words words[4];
+    philox_lanes(counter, key_, words);
     for (int w = 0; w < 4; ++w) {
-      const auto dropped = hn::Lt(words[w], hn::Set(d, threshold_));
-      hn::Store(hn::IfThenZeroElse(hn::RebindMask(df, dropped), hn::Set(df, kept_)), df,
+      const auto dropped = hn::Lt(words[w], hn::Set(WordTag(), threshold_));
+      hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, kept_)), d,
                 factors + w * kDropoutLanes);
     }
   }

@@ -309,7 +309,7 @@ class Backward {
   double* dtable_;
   Scratch& scratch_;
   int64_t d_stride_, v_stride_;
-  Dropout dropout_;
+  WeightDropout dropout_;
   Row* rows_;
   int64_t row_count_ = 0;
   Operand k_, q_packed_, dout_packed_;

@@ -252,7 +252,7 @@ class Forward {
   HWY_NOINLINE void drop(const RowBlock& rows, const KeyBlock& block) {
     const F32 d;
     HWY_ALIGN float factors[kKeyBlock];
-    const Dropout dropout(plan_.problem);
+    const WeightDropout dropout(plan_.problem);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       float* const s = s_ + r * kScoreStride;

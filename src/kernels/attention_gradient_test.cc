@@ -98,6 +98,19 @@ TEST(AttentionGradient, Dropout) {
                     .seed = 5});
 }
 
+TEST(AttentionGradient, GatesOfRowsUnderDropoutOfHeads) {
+  expect_gradients({.sequences = {{5, 5}, {4, 6}, {3, 3}},
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .width = 3,
+                    .value_width = 3,
+                    .dropout = 0.3f,
+                    .head_dropout = 0.4f,
+                    .gates = GateScope::kRow,
+                    .some_gates_zero = true,
+                    .seed = 6});
+}
+
 TEST(AttentionGradient, GroupedHeads) {
   expect_gradients({.sequences = {{4, 5}},
                     .heads = 6,

@@ -1,4 +1,4 @@
-// Activation times a factor on SIMD vectors. Compiled once per SIMD target.
+// Activation times a factor, and its gradients, on SIMD vectors. Compiled once per SIMD target.
 #if defined(HEADWISE_KERNELS_GATED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_GATED_INL_H_
 #undef HEADWISE_KERNELS_GATED_INL_H_
@@ -28,6 +28,28 @@ void gate_rows(View<const float, 2> gate, View<const float, 2> up, Activation ac
   const auto row = with_activation(activation, [](auto act) { return &gate_row<decltype(act)>; });
   for (int64_t t = 0; t < gate.extent(0); ++t) {
     row(&gate(t, 0), &up(t, 0), &out(t, 0), gate.extent(1));
+  }
+}
+
+template <class Act>
+void gate_backward_row(const float* gate, const float* up, const float* dout, float* dgate,
+                       float* dup, int64_t columns) {
+  const RowTag d;
+  for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    const RowVec x = load_some(gate + c, count);
+    const RowVec dy = load_some(dout + c, count);
+    const RowVec slope = hn::Mul(Act::slope(d, x), load_some(up + c, count));
+    store_some(hn::Mul(dy, slope), dgate + c, count);
+    store_some(hn::Mul(dy, Act::apply(d, x)), dup + c, count);
+  });
+}
+
+void gate_backward_rows(View<const float, 2> gate, View<const float, 2> up, Activation activation,
+                        View<const float, 2> dout, View<float, 2> dgate, View<float, 2> dup) {
+  const auto row =
+      with_activation(activation, [](auto act) { return &gate_backward_row<decltype(act)>; });
+  for (int64_t t = 0; t < gate.extent(0); ++t) {
+    row(&gate(t, 0), &up(t, 0), &dout(t, 0), &dgate(t, 0), &dup(t, 0), gate.extent(1));
   }
 }
 

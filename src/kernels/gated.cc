@@ -15,20 +15,34 @@ namespace headwise {
 namespace {
 
 HWY_EXPORT(gate_rows);
+HWY_EXPORT(gate_backward_rows);
 
 }  // namespace
 
 void gate(View<const float, 2> gate, View<const float, 2> up, Activation activation,
           View<float, 2> out) {
-  check_shape("gate", "up", up.shape(), gate.shape());
-  check_shape("gate", "out", out.shape(), gate.shape());
-  check_contiguous_columns("gate", "gate", gate);
-  check_contiguous_columns("gate", "up", up);
-  check_contiguous_columns("gate", "out", out);
+  check_rows("gate", "gate", gate, gate.shape());
+  check_rows("gate", "up", up, gate.shape());
+  check_rows("gate", "out", out, gate.shape());
   if (out.empty()) return;
   parallel_panels(gate.extent(0), rows_per_item(gate.extent(1)), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gate_rows)
     (gate.rows(begin, end), up.rows(begin, end), activation, out.rows(begin, end));
+  });
+}
+
+void gate_backward(View<const float, 2> gate, View<const float, 2> up, Activation activation,
+                   View<const float, 2> dout, View<float, 2> dgate, View<float, 2> dup) {
+  check_rows("gate_backward", "gate", gate, gate.shape());
+  check_rows("gate_backward", "up", up, gate.shape());
+  check_rows("gate_backward", "dout", dout, gate.shape());
+  check_rows("gate_backward", "dgate", dgate, gate.shape());
+  check_rows("gate_backward", "dup", dup, gate.shape());
+  if (gate.empty()) return;
+  parallel_panels(gate.extent(0), rows_per_item(gate.extent(1)), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(gate_backward_rows)
+    (gate.rows(begin, end), up.rows(begin, end), activation, dout.rows(begin, end),
+     dgate.rows(begin, end), dup.rows(begin, end));
   });
 }
 

@@ -1,4 +1,4 @@
-// Gated activations against their definition, on every SIMD target.
+// Gated activations and their gradients against their definition, on every SIMD target.
 #include "headwise/kernels/gated.h"
 
 #include <fmt/format.h>
@@ -39,6 +39,48 @@ TEST_P(Gated, MatchesTheDefinition) {
   }
 }
 
+TEST_P(Gated, GradientsAreThoseOfFiniteDifferences) {
+  for (const auto& [rows, columns] : {std::pair{0, 5}, {3, 0}, {1, 1}, {2, 7}, {40, 1100}}) {
+    for (const Activation activation : kAll) {
+      const Matrix gates(rows, columns, 1), ups(rows, columns, 2, 1), dout(rows, columns, 3, 2);
+      Matrix dgate(rows, columns, 4), dup(rows, columns, 5);
+      gate_backward(gates.view, ups.view, activation, dout.view, dgate.view, dup.view);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          const double x = gates.view(r, c), up = ups.view(r, c), dy = dout.view(r, c), h = 1e-5;
+          if (activation == Activation::relu && std::abs(x) < h) continue;
+          const double slope =
+              (activate_ref(activation, x + h) - activate_ref(activation, x - h)) / (2 * h);
+          // A slope is good to 8 ulp, as in activation_test.cc, and the products round twice.
+          ASSERT_NEAR(dgate.view(r, c), dy * up * slope, 10 * 0x1p-23 * std::abs(dy * up));
+          ASSERT_NEAR(dup.view(r, c), dy * activate_ref(activation, x),
+                      9 * 0x1p-23 * std::abs(dy * x));
+        }
+      }
+      EXPECT_TRUE(dgate.gaps_untouched());
+      EXPECT_TRUE(dup.gaps_untouched());
+    }
+  }
+}
+
+TEST_P(Gated, GradientsMayOverwriteTheirInputsAndThreadsChangeNoBit) {
+  const Matrix gates(70, 1000, 1), ups(70, 1000, 2), dout(70, 1000, 3);
+  Matrix dgate(70, 1000, 4), dup(70, 1000, 5);
+  set_threads(1);
+  gate_backward(gates.view, ups.view, Activation::silu, dout.view, dgate.view, dup.view);
+  for (const int count : {2, 3, 7}) {
+    set_threads(count);
+    Matrix over_gate(gates), over_up(ups), over_dout(dout), apart(70, 1000, 6);
+    gate_backward(over_gate.view, over_up.view, Activation::silu, dout.view, over_gate.view,
+                  over_up.view);
+    gate_backward(gates.view, ups.view, Activation::silu, over_dout.view, over_dout.view,
+                  apart.view);
+    EXPECT_TRUE(dgate.same_bits(over_gate)) << count;
+    EXPECT_TRUE(dup.same_bits(over_up)) << count;
+    EXPECT_TRUE(dgate.same_bits(over_dout)) << count;
+  }
+}
+
 TEST_P(Gated, MayOverwriteEitherInputAndThreadsChangeNoBit) {
   const Matrix gates(70, 1000, 1), ups(70, 1000, 2);
   Matrix apart(70, 1000, 3), over_gate(gates), over_up(ups);
@@ -59,6 +101,9 @@ TEST(GatedErrors, BadShapesSayWhatWasExpected) {
                [&] { gate(wrong.view, wrong.view, Activation::silu, out.view); });
   expect_error("gate: the columns",
                [&] { gate(a.view, transposed(wrong.view), Activation::silu, out.view); });
+  expect_error("gate_backward: the shape", [&] {
+    gate_backward(a.view, a.view, Activation::silu, wrong.view, out.view, out.view);
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Normalisation of rows on SIMD vectors. Compiled once per SIMD target.
+// Normalisation of rows and its gradients on SIMD vectors. Compiled once per SIMD target.
 #if defined(HEADWISE_KERNELS_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_NORM_INL_H_
 #undef HEADWISE_KERNELS_NORM_INL_H_
@@ -16,9 +16,16 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// What layer norm subtracts from a row, in two parts, and multiplies it by.
+struct LayerMoments {
+  RowVec mean, rest, scale;
+  HWY_INLINE RowVec normalise(RowVec x) const {
+    return hn::Mul(hn::Sub(hn::Sub(x, mean), rest), scale);
+  }
+};
+
 /// Two passes, corrected: what rounding the mean left over is found as the mean of what remains.
-void layer_norm_row(const float* x, const float* weight, const float* bias, float epsilon,
-                    int64_t columns, float* out) {
+HWY_INLINE LayerMoments layer_moments(const float* x, float epsilon, int64_t columns) {
   const RowTag d;
   const auto n = static_cast<double>(columns);
   const auto row = [&](int64_t c, int64_t count)
@@ -33,11 +40,16 @@ void layer_norm_row(const float* x, const float* weight, const float* bias, floa
   };
   const double left_over = sum_row(columns, centred) / n;
   const double variance = sum_row(columns, squared) / n - left_over * left_over;
-  const RowVec rest = hn::Set(d, static_cast<float>(left_over));
-  const RowVec scale = hn::Set(d, static_cast<float>(1 / std::sqrt(variance + epsilon)));
+  return {mean, hn::Set(d, static_cast<float>(left_over)),
+          hn::Set(d, static_cast<float>(1 / std::sqrt(variance + epsilon)))};
+}
+
+void layer_norm_row(const float* x, const float* weight, const float* bias, float epsilon,
+                    int64_t columns, float* out) {
+  const LayerMoments moments = layer_moments(x, epsilon, columns);
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = hn::Mul(hn::Sub(hn::Sub(load_some(x + c, count), mean), rest), scale);
-    const RowVec shift = bias == nullptr ? hn::Zero(d) : load_some(bias + c, count);
+    const RowVec v = moments.normalise(load_some(x + c, count));
+    const RowVec shift = bias == nullptr ? hn::Zero(RowTag()) : load_some(bias + c, count);
     store_some(hn::MulAdd(v, load_some(weight + c, count), shift), out + c, count);
   });
 }
@@ -49,13 +61,17 @@ void layer_norm_rows(View<const float, 2> x, const float* weight, const float* b
   }
 }
 
-void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* out) {
+HWY_INLINE RowVec rms_scale(const float* x, float epsilon, int64_t columns) {
   const double squares = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
     const RowVec v = load_some(x + c, count);
     return hn::Mul(v, v);
   });
   const double mean = squares / static_cast<double>(columns);
-  const RowVec scale = hn::Set(RowTag(), static_cast<float>(1 / std::sqrt(mean + epsilon)));
+  return hn::Set(RowTag(), static_cast<float>(1 / std::sqrt(mean + epsilon)));
+}
+
+void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* out) {
+  const RowVec scale = rms_scale(x, epsilon, columns);
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
     const RowVec v = hn::Mul(load_some(x + c, count), scale);
     store_some(hn::Mul(v, load_some(weight + c, count)), out + c, count);
@@ -66,6 +82,78 @@ void rms_norm_rows(View<const float, 3> x, const float* weight, float epsilon, V
   for (int64_t t = 0; t < x.extent(0); ++t) {
     for (int64_t h = 0; h < x.extent(1); ++h) {
       rms_norm_row(&x(t, h, 0), weight, epsilon, x.extent(2), &out(t, h, 0));
+    }
+  }
+}
+
+HWY_INLINE void add_some(RowVec v, float* to, int64_t count) {
+  store_some(hn::Add(load_some(to, count), v), to, count);
+}
+
+/// Gradients of one row; null for dweight or dbias leaves it out. With v the normalised row and g =
+/// dy * weight: dx = scale * (g - mean(g) - v * mean(g v)).
+void layer_norm_backward_row(const float* x, const float* weight, float epsilon, const float* dy,
+                             int64_t columns, bool add, float* dx, float* dweight, float* dbias) {
+  const RowTag d;
+  const auto n = static_cast<double>(columns);
+  const LayerMoments moments = layer_moments(x, epsilon, columns);
+  const auto pull = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    return hn::Mul(load_some(dy + c, count), load_some(weight + c, count));
+  };
+  const double pulls = sum_row(columns, pull);
+  const double stretches = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    return hn::Mul(pull(c, count), moments.normalise(load_some(x + c, count)));
+  });
+  const RowVec mean_pull = hn::Set(d, static_cast<float>(pulls / n));
+  const RowVec mean_stretch = hn::Set(d, static_cast<float>(stretches / n));
+  for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    const RowVec v = moments.normalise(load_some(x + c, count));
+    const RowVec gradient = load_some(dy + c, count);
+    if (dweight != nullptr) add_some(hn::Mul(gradient, v), dweight + c, count);
+    if (dbias != nullptr) add_some(gradient, dbias + c, count);
+    const RowVec moved = hn::NegMulAdd(v, mean_stretch, hn::Sub(pull(c, count), mean_pull));
+    const RowVec old = add ? load_some(dx + c, count) : hn::Zero(d);
+    store_some(hn::MulAdd(moved, moments.scale, old), dx + c, count);
+  });
+}
+
+void layer_norm_backward_rows(View<const float, 2> x, const float* weight, float epsilon,
+                              View<const float, 2> dy, bool add, View<float, 2> dx, float* dweight,
+                              float* dbias) {
+  for (int64_t t = 0; t < x.extent(0); ++t) {
+    layer_norm_backward_row(&x(t, 0), weight, epsilon, &dy(t, 0), x.extent(1), add, &dx(t, 0),
+                            dweight, dbias);
+  }
+}
+
+/// As above, without what the mean did: dx = scale * (g - v * mean(g v)).
+void rms_norm_backward_row(const float* x, const float* weight, float epsilon, const float* dy,
+                           int64_t columns, bool add, float* dx, float* dweight) {
+  const RowTag d;
+  const RowVec scale = rms_scale(x, epsilon, columns);
+  const auto pull = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    return hn::Mul(load_some(dy + c, count), load_some(weight + c, count));
+  };
+  const double stretches = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    return hn::Mul(pull(c, count), hn::Mul(load_some(x + c, count), scale));
+  });
+  const RowVec mean_stretch =
+      hn::Set(d, static_cast<float>(stretches / static_cast<double>(columns)));
+  for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    const RowVec v = hn::Mul(load_some(x + c, count), scale);
+    if (dweight != nullptr) add_some(hn::Mul(load_some(dy + c, count), v), dweight + c, count);
+    const RowVec moved = hn::NegMulAdd(v, mean_stretch, pull(c, count));
+    const RowVec old = add ? load_some(dx + c, count) : hn::Zero(d);
+    store_some(hn::MulAdd(moved, scale, old), dx + c, count);
+  });
+}
+
+void rms_norm_backward_rows(View<const float, 3> x, const float* weight, float epsilon,
+                            View<const float, 3> dy, bool add, View<float, 3> dx, float* dweight) {
+  for (int64_t t = 0; t < x.extent(0); ++t) {
+    for (int64_t h = 0; h < x.extent(1); ++h) {
+      rms_norm_backward_row(&x(t, h, 0), weight, epsilon, &dy(t, h, 0), x.extent(2), add,
+                            &dx(t, h, 0), dweight);
     }
   }
 }

@@ -40,6 +40,13 @@ void check_contiguous_columns(const char* op, const char* where, View<T, R> view
   }
 }
 
+template <class T, int R>
+void check_rows(const char* op, const char* where, View<T, R> view,
+                const typename View<T, R>::Extents& expected) {
+  check_shape(op, where, view.shape(), expected);
+  check_contiguous_columns(op, where, view);
+}
+
 /// How many rows are worth a thread's while in an op that does little with each element.
 constexpr int64_t rows_per_item(int64_t columns) {
   constexpr int64_t kElements = 32768;

@@ -14,8 +14,10 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Turns one row of all heads, x [H, D].
-void rotate_heads(View<float, 2> x, const float* cosines, const float* sines, int64_t pairs) {
+/// Turns one row of all heads, x [H, D]; the other way for a direction of -1 instead of 1.
+void rotate_heads(View<float, 2> x, const float* cosines, const float* sines, int64_t pairs,
+                  float direction) {
+  const RowVec sign = hn::Set(RowTag(), direction);
   for (int64_t h = 0; h < x.extent(0); ++h) {
     float* const first = &x(h, 0);
     float* const second = first + pairs;
@@ -23,7 +25,7 @@ void rotate_heads(View<float, 2> x, const float* cosines, const float* sines, in
       const RowVec a = load_some(first + c, count);
       const RowVec b = load_some(second + c, count);
       const RowVec cosine = load_some(cosines + c, count);
-      const RowVec sine = load_some(sines + c, count);
+      const RowVec sine = hn::Mul(load_some(sines + c, count), sign);
       store_some(hn::NegMulAdd(b, sine, hn::Mul(a, cosine)), first + c, count);
       store_some(hn::MulAdd(a, sine, hn::Mul(b, cosine)), second + c, count);
     });

@@ -95,6 +95,36 @@ TEST_P(Rotary, ProductsOfRotatedRowsDependOnTheDistanceOnly) {
   EXPECT_GT(std::abs(product(13, 3) - product(14, 3)), 100 * allowed);
 }
 
+TEST_P(Rotary, BackIsTheTransposeOfTheTurn) {
+  // A turn is linear, so its gradient is its transpose: dy · rotate(x) = rotate_back(dy) · x.
+  const int64_t rows = 30, heads = 3, width = 20;
+  for (const double factor : {1.0, 1.25}) {
+    const RotaryTable table(100, llama_frequencies(12), factor);
+    const auto positions = scattered_positions(rows, 100);
+    const Matrix x(rows, heads * width, 1), dy(rows, heads * width, 2);
+    Matrix turned(x), back(dy);
+    rotate(heads_of(turned, heads), positions, table);
+    rotate_back(heads_of(back, heads), positions, table);
+    EXPECT_TRUE(back.gaps_untouched());
+    for (int64_t t = 0; t < rows; ++t) {
+      double forward = 0, backward = 0;
+      for (int64_t c = 0; c < heads * width; ++c) {
+        forward += double{dy.view(t, c)} * turned.view(t, c);
+        backward += double{back.view(t, c)} * x.view(t, c);
+      }
+      // Either side has heads * width products of numbers that are off by 3 factor ulp at most.
+      EXPECT_NEAR(forward, backward, 2 * 3 * 0x1p-23 * factor * static_cast<double>(heads * width));
+    }
+    if (factor != 1) continue;
+    rotate_back(heads_of(turned, heads), positions, table);
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t c = 0; c < heads * width; ++c) {
+        EXPECT_NEAR(turned.view(t, c), x.view(t, c), 8 * 0x1p-23);
+      }
+    }
+  }
+}
+
 TEST_P(Rotary, ThreadsChangeNoBit) {
   const RotaryTable table(512, llama_frequencies(64));
   const auto positions = scattered_positions(512, 512);
@@ -117,6 +147,7 @@ TEST(RotaryErrors, WhatDoesNotFitIsNamedAndNothingChanges) {
   expect_error("rotate: the head is narrower", [&] { rotate(heads_of(x, 2), good, table); });
   expect_error("rotate: the shape",
                [&] { rotate(heads_of(x, 1), std::span(good).first(1), table); });
+  expect_error("rotate_back: the position", [&] { rotate_back(heads_of(x, 1), high, table); });
   EXPECT_TRUE(x.same_bits(before));
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "headwise/core/view.h"
-#include "headwise/kernels/gemm.h"
+#include "headwise/kernels/activation.h"
 
 namespace headwise {
 
@@ -10,5 +10,10 @@ namespace headwise {
 /// or up. Shapes that do not fit throw Error.
 void gate(View<const float, 2> gate, View<const float, 2> up, Activation activation,
           View<float, 2> out);
+
+/// dgate[T, F] = dout * up * activation'(gate) and dup = dout * activation(gate). Each may lie
+/// where gate, up or dout is.
+void gate_backward(View<const float, 2> gate, View<const float, 2> up, Activation activation,
+                   View<const float, 2> dout, View<float, 2> dgate, View<float, 2> dup);
 
 }  // namespace headwise

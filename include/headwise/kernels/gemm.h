@@ -15,17 +15,9 @@
 
 #include "headwise/core/buffer.h"
 #include "headwise/core/view.h"
+#include "headwise/kernels/activation.h"
 
 namespace headwise {
-
-enum class Activation {
-  none,
-  relu,
-  gelu,       // x Φ(x), with the exact erf
-  gelu_tanh,  // the approximation of GPT-2
-  silu,       // x sigmoid(x)
-  tanh,
-};
 
 /// What happens to a product on its way out: out = activation([out +] product + bias) + residual.
 struct Epilogue {

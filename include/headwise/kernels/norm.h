@@ -18,4 +18,26 @@ void rms_norm(View<const float, 2> x, View<const float, 1> weight, float epsilon
 /// The same for every head of x [T, H, D] by itself, in place; weight [D].
 void rms_norm(View<float, 3> x, View<const float, 1> weight, float epsilon);
 
+/// Where gradients of a norm go.
+struct NormGradients {
+  View<float, 2> dx{};       // [T, C], overwritten unless add_to_dx; may be dy
+  bool add_to_dx = false;    // the way to add into the gradient of a residual stream
+  View<float, 1> dweight{};  // [C], added to; empty: left out
+  View<float, 1> dbias{};    // likewise
+};
+
+/// Gradients for dy[T, C], the gradient of what layer_norm made of x. Means and variances come
+/// again from x.
+void layer_norm_backward(View<const float, 2> x, View<const float, 1> weight, float epsilon,
+                         View<const float, 2> dy, const NormGradients& gradients);
+
+/// The same for rms_norm, which has no bias.
+void rms_norm_backward(View<const float, 2> x, View<const float, 1> weight, float epsilon,
+                       View<const float, 2> dy, const NormGradients& gradients);
+
+/// The same for every head of x [T, H, D]; dx holds dy and then dx. dweight [D] is added to, unless
+/// empty.
+void rms_norm_backward(View<const float, 3> x, View<const float, 1> weight, float epsilon,
+                       View<float, 3> dx, View<float, 1> dweight);
+
 }  // namespace headwise

@@ -37,4 +37,8 @@ class RotaryTable {
 /// Throws Error, and changes nothing, for a position outside the table or shapes that do not fit.
 void rotate(View<float, 3> x, std::span<const int64_t> positions, const RotaryTable& table);
 
+/// The gradient of rotate, in place: the turn the other way (its inverse for an attention factor of
+/// 1). Throws as rotate does.
+void rotate_back(View<float, 3> x, std::span<const int64_t> positions, const RotaryTable& table);
+
 }  // namespace headwise

@@ -1,0 +1,43 @@
+// The output layer and its loss in one, some rows at a time: logits of all rows are never stored.
+// Columns are contiguous, rows may be apart. Shapes that do not fit throw Error. The same bits come
+// out for any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "headwise/core/view.h"
+
+namespace headwise {
+
+/// logits[t] = x[t] · weightsᵀ + bias, scored against a target each. Rows with target -1 are not
+/// scored and cost nothing.
+struct CrossEntropy {
+  View<const float, 2> x{};            // [T, C]
+  View<const float, 2> weights{};      // [V, C]
+  View<const float, 1> bias{};         // [V], or none
+  std::span<const int32_t> targets{};  // [T], each in [-1, V)
+  /// This much of a target's weight, in [0, 1], is shared by all of V.
+  float label_smoothing = 0;
+};
+
+/// Where the gradients of scale * loss go; empty ones are left out.
+struct CrossEntropyGradients {
+  float scale = 1;
+  View<float, 2> dx{};        // [T, C], overwritten; 0 for rows that are not scored
+  View<float, 2> dweights{};  // [V, C], added to
+  View<float, 1> dbias{};     // [V], added to
+};
+
+struct CrossEntropyLoss {
+  double loss = 0;     // Σ -Σ_v q(v) log p(v), q the smoothed target
+  double nll = 0;      // Σ -log p(target)
+  int64_t scored = 0;  // rows
+  int64_t correct =
+      0;  // of those, where the target has the largest logit (the first of equal ones)
+};
+
+/// The loss, and its gradients unless null.
+CrossEntropyLoss cross_entropy(const CrossEntropy& problem, const CrossEntropyGradients* gradients);
+
+}  // namespace headwise

@@ -1,0 +1,60 @@
+// The step of AdamW and sums of squares on SIMD vectors. Compiled once per SIMD target.
+#if defined(HEADWISE_KERNELS_ADAMW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_KERNELS_ADAMW_INL_H_
+#undef HEADWISE_KERNELS_ADAMW_INL_H_
+#else
+#define HEADWISE_KERNELS_ADAMW_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/adamw_step.h"
+#include "kernels/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void adamw_part(const AdamWStep& step, float* values, const float* gradient, float* m, float* v,
+                int64_t size) {
+  const RowTag d;
+  for_vectors(size, [&](int64_t i, int64_t count) HEADWISE_LAMBDA {
+    const RowVec g = hn::Mul(load_some(gradient + i, count), hn::Set(d, step.gradient_scale));
+    const RowVec old_mean = load_some(m + i, count);
+    const RowVec mean = hn::MulAdd(hn::Sub(g, old_mean), hn::Set(d, step.new_mean), old_mean);
+    const RowVec square = hn::MulAdd(hn::Mul(g, g), hn::Set(d, step.new_square),
+                                     hn::Mul(load_some(v + i, count), hn::Set(d, step.old_square)));
+    const RowVec spread =
+        hn::MulAdd(hn::Sqrt(square), hn::Set(d, step.spread), hn::Set(d, step.epsilon));
+    const RowVec decayed = hn::Mul(load_some(values + i, count), hn::Set(d, step.kept));
+    store_some(mean, m + i, count);
+    store_some(square, v + i, count);
+    store_some(hn::NegMulAdd(hn::Set(d, step.rate), hn::Div(mean, spread), decayed), values + i,
+               count);
+  });
+}
+
+double sum_of_squares_part(const float* x, int64_t size) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> half;
+  const int64_t lanes = HWY_LANES(double);
+  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+  const auto add = [&](hn::Vec<decltype(d)>& sum, int64_t i) HEADWISE_LAMBDA {
+    const auto value = hn::PromoteTo(d, hn::LoadU(half, x + i));
+    sum = hn::MulAdd(value, value, sum);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= size; i += 4 * lanes) {
+    add(a, i);
+    add(b, i + lanes);
+    add(c, i + 2 * lanes);
+    add(e, i + 3 * lanes);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  for (; i < size; ++i) sum += double{x[i]} * x[i];
+  return sum;
+}
+
+}  // namespace headwise::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,62 @@
+// Cross entropy of rows of logits and its gradient, on SIMD vectors. Compiled once per SIMD target.
+#if defined(HEADWISE_KERNELS_CROSS_ENTROPY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_KERNELS_CROSS_ENTROPY_INL_H_
+#undef HEADWISE_KERNELS_CROSS_ENTROPY_INL_H_
+#else
+#define HEADWISE_KERNELS_CROSS_ENTROPY_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/core/view.h"
+#include "hwy/highway.h"
+#include "kernels/cross_entropy_row.h"
+#include "kernels/softmax-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// d loss / d logit = softmax - smoothing / V, less 1 - smoothing for the target.
+RowLoss score_row(const RowScoring& scoring, float* row, int64_t columns, int32_t target) {
+  const RowTag d;
+  const auto n = static_cast<double>(columns);
+  const double smoothing = scoring.label_smoothing;
+  const float most = max_row(row, columns), chosen = row[target];
+  const bool correct = chosen == most && std::find(row, row + target, most) == row + target;
+  const double total =
+      smoothing == 0 ? 0 : sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+        return load_some(row + c, count);
+      });
+  const RowVec shift = hn::Set(d, most);
+  const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+    const RowVec e = keep_some(shifted_exp(load_some(row + c, count), shift), count);
+    if (scoring.gradient) store_some(e, row + c, count);
+    return e;
+  });
+  if (scoring.gradient) {
+    const RowVec factor = hn::Set(d, static_cast<float>(scoring.scale / sum));
+    const RowVec shared = hn::Set(d, static_cast<float>(scoring.scale * smoothing / n));
+    for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+      store_some(hn::MulSub(load_some(row + c, count), factor, shared), row + c, count);
+    });
+    row[target] -= static_cast<float>(scoring.scale * (1 - smoothing));
+  }
+  const double log_sum = most + std::log(sum);
+  const double nll = log_sum - chosen;
+  return {smoothing == 0 ? nll : (1 - smoothing) * nll + smoothing * (log_sum - total / n), nll,
+          correct};
+}
+
+void score_rows(const RowScoring& scoring, View<float, 2> logits, const int32_t* targets,
+                RowLoss* losses) {
+  for (int64_t t = 0; t < logits.extent(0); ++t) {
+    losses[t] = score_row(scoring, &logits(t, 0), logits.extent(1), targets[t]);
+  }
+}
+
+}  // namespace headwise::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

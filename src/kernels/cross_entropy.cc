@@ -1,0 +1,150 @@
+// Cross entropy: checks, the cut into tiles of rows, the products around the SIMD code.
+#include "headwise/kernels/cross_entropy.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/parallel.h"
+#include "headwise/kernels/embedding.h"
+#include "headwise/kernels/gemm.h"
+#include "kernels/op_checks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cross_entropy.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/cross_entropy-inl.h"
+
+#if HWY_ONCE
+namespace headwise {
+namespace {
+
+HWY_EXPORT(score_rows);
+
+// A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it.
+constexpr int64_t kTileElements = 4 << 20;
+constexpr int64_t kFewestRows = 64;
+constexpr int64_t kMostRows = 1024;
+
+constexpr const char* kOp = "cross_entropy";
+
+void check(const CrossEntropy& problem, const CrossEntropyGradients& gradients) {
+  const auto& [x, weights, bias, targets, smoothing] = problem;
+  const int64_t classes = weights.extent(0);
+  check_rows(kOp, "x", x, x.shape());
+  check_rows(kOp, "weights", weights, {classes, x.extent(1)});
+  if (bias.data() != nullptr) check_rows(kOp, "bias", bias, {classes});
+  check_shape(kOp, "targets", std::array{static_cast<int64_t>(targets.size())}, {x.extent(0)});
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    fail(kOp, "the share is out of range", "label_smoothing", fmt::format("{}", smoothing),
+         "0 to 1");
+  }
+  for (size_t t = 0; t < targets.size(); ++t) {
+    if (targets[t] >= -1 && targets[t] < classes) continue;
+    fail(kOp, "there is no such class", fmt::format("targets[{}]", t),
+         fmt::format("{}", targets[t]), fmt::format("-1 to {}", classes - 1));
+  }
+  if (gradients.dx.data() != nullptr) check_rows(kOp, "dx", gradients.dx, x.shape());
+  if (gradients.dweights.data() != nullptr) {
+    check_rows(kOp, "dweights", gradients.dweights, weights.shape());
+  }
+  if (gradients.dbias.data() != nullptr) check_rows(kOp, "dbias", gradients.dbias, {classes});
+}
+
+/// Tiles of scored rows, their memory, and the weights as the products over tiles want them.
+class Tiles {
+ public:
+  Tiles(const CrossEntropy& problem, const CrossEntropyGradients* gradients)
+      : problem_(problem),
+        gradients_(gradients != nullptr ? *gradients : CrossEntropyGradients{}),
+        scoring_{problem.label_smoothing, gradients != nullptr, gradients_.scale},
+        width_(problem.x.extent(1)),
+        classes_(problem.weights.extent(0)) {
+    for (size_t t = 0; t < problem.targets.size(); ++t) {
+      if (problem.targets[t] < 0) continue;
+      rows_.push_back(static_cast<int32_t>(t));
+      targets_.push_back(problem.targets[t]);
+    }
+    if (rows_.empty()) return;
+    losses_.resize(rows_.size());
+    tile_rows_ = std::min(scored(), std::clamp(kTileElements / classes_, kFewestRows, kMostRows));
+    x_ = Buffer(checked_mul(tile_rows_, width_));
+    logits_ = Buffer(checked_mul(tile_rows_, classes_));
+    weights_ = PackedWeights(problem.weights);
+    if (gradients_.dx.data() != nullptr) {
+      dx_ = Buffer(x_.size());
+      weights_back_ = PackedWeights(transposed(problem.weights));
+    }
+  }
+
+  CrossEntropyLoss run() {
+    clear_dx();
+    for (int64_t begin = 0; begin < scored(); begin += tile_rows_) {
+      score(begin, std::min(begin + tile_rows_, scored()));
+    }
+    CrossEntropyLoss result{.scored = scored()};
+    for (const RowLoss& row : losses_) {
+      result.loss += row.loss;
+      result.nll += row.nll;
+      result.correct += row.correct ? 1 : 0;
+    }
+    return result;
+  }
+
+ private:
+  int64_t scored() const { return static_cast<int64_t>(rows_.size()); }
+
+  /// Rows that are not scored have no gradient; the others are overwritten anyway.
+  void clear_dx() {
+    if (gradients_.dx.data() == nullptr || scored() == gradients_.dx.extent(0)) return;
+    for (int64_t t = 0; t < gradients_.dx.extent(0); ++t) {
+      if (problem_.targets[t] < 0) std::fill_n(&gradients_.dx(t, 0), width_, 0.0f);
+    }
+  }
+
+  void score(int64_t begin, int64_t end) {
+    const View<float, 2> x = x_.view({end - begin, width_});
+    const View<float, 2> logits = logits_.view({end - begin, classes_});
+    look_up(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
+    linear(x, weights_, logits, {.bias = problem_.bias});
+    parallel_panels(end - begin, rows_per_item(classes_), [&](int64_t from, int64_t to) {
+      HWY_DYNAMIC_DISPATCH(score_rows)
+      (scoring_, logits.rows(from, to), &targets_[begin + from], &losses_[begin + from]);
+    });
+    if (gradients_.dx.data() != nullptr) pull_back(logits, begin);
+    if (gradients_.dweights.data() != nullptr) {
+      gemm(transposed(View<const float, 2>(logits)), x, gradients_.dweights, {.accumulate = true});
+    }
+    if (gradients_.dbias.data() != nullptr) sum_rows(logits, gradients_.dbias);
+  }
+
+  void pull_back(View<const float, 2> dlogits, int64_t begin) {
+    const View<float, 2> dx = dx_.view({dlogits.extent(0), width_});
+    linear(dlogits, weights_back_, dx);
+    for (int64_t r = 0; r < dx.extent(0) && width_ > 0; ++r) {
+      std::copy_n(&dx(r, 0), width_, &gradients_.dx(rows_[begin + r], 0));
+    }
+  }
+
+  const CrossEntropy& problem_;
+  CrossEntropyGradients gradients_;
+  RowScoring scoring_;
+  int64_t width_, classes_;
+  std::vector<int32_t> rows_, targets_;  // those that are scored
+  std::vector<RowLoss> losses_;
+  int64_t tile_rows_ = 1;
+  Buffer x_, logits_, dx_;
+  PackedWeights weights_, weights_back_;
+};
+
+}  // namespace
+
+CrossEntropyLoss cross_entropy(const CrossEntropy& problem,
+                               const CrossEntropyGradients* gradients) {
+  check(problem, gradients != nullptr ? *gradients : CrossEntropyGradients{});
+  return Tiles(problem, gradients).run();
+}
+
+}  // namespace headwise
+#endif  // HWY_ONCE
