@@ -410,6 +410,43 @@ TEST(ModelErrors, GenerationSettingsThatChangeTheTextAreNamed) {
   }
 }
 
+TEST(ModelErrors, GenerationThatCannotBegin) {
+  const Model model = golden("gpt2");
+  const TokenBatch texts = batch_of({{5, 6}, {7}});
+  const std::vector<float> gates(2 * model.heads(), 1.f);
+  const ForwardOptions per_text{.gates = {gates.data(), {2, model.heads()}}};
+  EXPECT_EQ(
+      error_of([&] { (void)generate(model, texts, {.beams = 2, .forward = per_text}); }).where,
+      "gates");
+  EXPECT_THAT(error_of([&] { (void)generate(model, texts, {.max_new_tokens = INT64_MAX}); }).what,
+              HasSubstr("overflows"));
+}
+
+TEST(ModelErrors, TheDecoderStartsAsGenerationSays) {
+  Checkpoint marian("marian");
+  const TokenBatch source = batch_of({{5, 6, 7}});
+  const auto first = generate(golden("marian"), source, {.max_new_tokens = 3}).front().ids;
+  const int32_t start = marian.config["decoder_start_token_id"];
+  marian.config.erase("decoder_start_token_id");
+  marian.config.erase("bos_token_id");
+  const Model model = Model::load(marian.write());
+  EXPECT_EQ(error_of([&] { (void)generate(model, source, {}); }).where, "decoder_start_token_id");
+  const TemporaryFolder folder;
+  folder.write("generation_config.json", json{{"decoder_start_token_id", start}}.dump());
+  GenerateOptions options = read_generation(folder.path(), model.config());
+  options.max_new_tokens = 3;
+  EXPECT_EQ(generate(model, source, options).front().ids, first);
+}
+
+TEST(ModelErrors, RowsAndOffsetsThatAreNotThere) {
+  const Activations rows(3, 2);
+  EXPECT_THAT(error_of([&] { (void)gather(rows.rows, std::vector<int64_t>{0, 3}); }).got, "3");
+  EXPECT_THAT(error_of([&] {
+                (void)SentencePooling::mean().embed(rows.rows, std::vector<int64_t>{0, 4});
+              }).expected,
+              "ascending from 0 to 3");
+}
+
 TEST(ModelErrors, ModulesLieInsideTheFolder) {
   const TemporaryFolder folder;
   for (const char* path : {"../other", "/etc"}) {

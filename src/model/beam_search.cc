@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "headwise/core/shape.h"
 #include "headwise/kernels/softmax.h"
 #include "model/next_token.h"
 
@@ -88,7 +89,8 @@ std::vector<Generated> beam_search(const Model& model, const TokenBatch& prompts
   std::vector<Beams> texts(B, Beams(options));
   if (options.max_new_tokens == 0) return std::vector<Generated>(B);
   DecoderState state =
-      model.start(B * beams, longest(prompts) + options.max_new_tokens, sources, options.forward);
+      model.start(checked_mul(B, beams), checked_add(longest(prompts), options.max_new_tokens),
+                  sources, options.forward);
   // The prompt goes into the first beam of its text; the others become copies of it.
   TokenBatch next;
   for (int64_t b = 0; b < B; ++b) {

@@ -8,6 +8,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
+#include "headwise/core/shape.h"
 #include "headwise/kernels/softmax.h"
 #include "io/json.h"
 #include "model/beam_search.h"
@@ -72,6 +73,9 @@ void read_settings(const JsonObject& file, GenerateOptions& options) {
   if (const auto forced = tokens_of(file, "forced_eos_token_id"); !forced.empty()) {
     options.forced_eos = forced.front();
   }
+  if (const auto start = tokens_of(file, "decoder_start_token_id"); !start.empty()) {
+    options.decoder_start = start.front();
+  }
   options.suppressed = bad_words(file);
   options.beams = file.optional_integer("num_beams", 1, 1024).value_or(1);
   options.length_penalty = static_cast<float>(file.optional_number("length_penalty").value_or(1));
@@ -102,6 +106,9 @@ void check(const Model& model, const GenerateOptions& options) {
   }
   if (options.beams < 1) refuse("beams", fmt::format("{}", options.beams), "at least 1");
   if (options.beams > 1 && options.sample) refuse("beams", "beams and drawing", "one of them");
+  if (options.beams > 1 && options.forward.gates.extent(0) > 1) {
+    refuse("gates", "gates of their own for every text, and beams", "the same gates for all texts");
+  }
   if (!(options.temperature > 0)) {
     refuse("temperature", fmt::format("{}", options.temperature), "above 0");
   }
@@ -116,6 +123,15 @@ void check(const Model& model, const GenerateOptions& options) {
   }
 }
 
+int32_t decoder_start(const ModelConfig& config, const GenerateOptions& options) {
+  for (const auto& token : {options.decoder_start, config.decoder_start, config.bos}) {
+    if (token) return *token;
+  }
+  throw Error({.what = "the config does not say which token a decoder starts with",
+               .where = "decoder_start_token_id",
+               .expected = "a token id"});
+}
+
 /// Greedy, or by drawing; all texts in step.
 std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
                              const TokenBatch& sources, const GenerateOptions& options) {
@@ -124,8 +140,8 @@ std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
   if (options.max_new_tokens == 0) return results;
   std::vector<Random> random;
   for (int64_t b = 0; b < B; ++b) random.emplace_back(options.seed, options.stream + b);
-  DecoderState state =
-      model.start(B, longest(prompts) + options.max_new_tokens, sources, options.forward);
+  DecoderState state = model.start(B, checked_add(longest(prompts), options.max_new_tokens),
+                                   sources, options.forward);
   TokenBatch next = prompts;
   for (int64_t length = 1; next.rows() > 0; ++length) {
     const Activations hidden = model.step(next, state, options.forward);
@@ -191,15 +207,9 @@ std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
   texts.check();
   TokenBatch prompts = texts, sources;
   if (model.config().encoder_decoder()) {
-    const auto start =
-        model.config().decoder_start ? model.config().decoder_start : model.config().bos;
-    if (!start) {
-      throw Error({.what = "the config does not say which token a decoder starts with",
-                   .where = "decoder_start_token_id",
-                   .expected = "a token id"});
-    }
     sources = std::exchange(prompts, {});
-    for (int64_t b = 0; b < texts.texts(); ++b) prompts.add(std::vector<int32_t>{*start});
+    const std::vector<int32_t> start{decoder_start(model.config(), options)};
+    for (int64_t b = 0; b < texts.texts(); ++b) prompts.add(start);
   }
   for (int64_t b = 0; b < prompts.texts(); ++b) {
     if (prompts.offsets[b] == prompts.offsets[b + 1]) {

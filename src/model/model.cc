@@ -78,6 +78,10 @@ Activations::Activations(int64_t count, int64_t width)
 Activations gather(View<const float, 2> rows, std::span<const int64_t> indices) {
   Activations result(static_cast<int64_t>(indices.size()), rows.extent(1));
   for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < 0 || indices[i] >= rows.extent(0)) {
+      refuse("a row is not there", fmt::format("{}", indices[i]),
+             fmt::format("0 to {}", rows.extent(0) - 1));
+    }
     std::copy_n(&rows(indices[i], 0), rows.extent(1), &result.rows(i, 0));
   }
   return result;

@@ -199,6 +199,13 @@ std::optional<int64_t> SentencePooling::max_tokens() const { return parts_->max_
 
 Activations SentencePooling::embed(View<const float, 2> hidden,
                                    std::span<const int64_t> offsets) const {
+  if (offsets.empty() || offsets.front() != 0 || offsets.back() != hidden.extent(0) ||
+      !std::ranges::is_sorted(offsets)) {
+    throw Error({.what = "the offsets of texts do not cover their hidden states",
+                 .where = "embed",
+                 .got = fmt::format("[{}]", fmt::join(offsets, ", ")),
+                 .expected = fmt::format("ascending from 0 to {}", hidden.extent(0))});
+  }
   Activations x;
   for (const Module& module : parts_->modules) {
     if (const auto* pooling = std::get_if<Pooling>(&module)) {

@@ -30,11 +30,12 @@ struct GenerateOptions {
   uint64_t seed = 0;
   uint64_t stream = 0;  // of random numbers for the first text; the others have the next ones
 
-  std::vector<int32_t> eos{};         // tokens that end a text
+  std::optional<int32_t> decoder_start{};  // of encoder-decoders; none: the config's
+  std::vector<int32_t> eos{};              // tokens that end a text
   bool renormalize = false;           // beam search: probabilities of what may be written sum to 1
   std::vector<int32_t> suppressed{};  // tokens that are never written
   std::optional<int32_t> forced_eos{};  // the last token of a text that has reached its length
-  ForwardOptions forward{};
+  ForwardOptions forward{};             // with beams, all texts have the same gates
 };
 
 /// As generation_config.json of the folder says, or config.json where there is none. Throws Error

@@ -140,7 +140,8 @@ class Model {
   DecoderState start(int64_t texts, int64_t capacity, const TokenBatch& source = {},
                      const ForwardOptions& options = {}) const;
 
-  /// Appends tokens to the sequences of a state; gives the hidden states of the new rows.
+  /// Appends tokens to the sequences of a state; gives the hidden states of the new rows. A state
+  /// is of no more use after an observer threw in the midst of a step.
   Activations step(const TokenBatch& tokens, DecoderState& state,
                    const ForwardOptions& options = {}) const;
 
