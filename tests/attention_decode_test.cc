@@ -121,6 +121,16 @@ TEST_P(AttentionDecode, RelativeBiasAndSoftcap) {
                  {1});
 }
 
+TEST_P(AttentionDecode, OneWideHead) {
+  expect_decoded({.sequences = {{12, 12}, {270, 270}},
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .width = 512,
+                  .value_width = 300,
+                  .mask = {.causal = true}},
+                 {260, 3, 1});
+}
+
 INSTANTIATE_TEST_SUITE_P(Simd, AttentionDecode, ::testing::ValuesIn(simd_targets()),
                          [](const auto& target) { return target.param; });
 

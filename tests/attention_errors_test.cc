@@ -106,14 +106,14 @@ TEST(AttentionErrors, Shapes) {
   expect_spoilt("no numbers", [&](Sound& s) { s.attention.q = {nullptr, {7, 4, 8}}; });
   expect_spoilt("values of other heads", [&](Sound& s) { resized(s, s.attention.v, {7, 1, 8}); });
   expect_spoilt("values of other rows", [&](Sound& s) { resized(s, s.attention.v, {6, 2, 8}); });
-  for (const int64_t width : {0, 257}) {
+  for (const int64_t width : {0, 8193}) {
     expect_spoilt("a width of " + std::to_string(width), [&](Sound& s) {
-      s.floats.assign(7 * 4 * 257, 0);
+      s.floats.assign(7 * 4 * 8193, 0);
       s.attention.q = {s.floats.data(), {7, 4, width}};
       s.attention.k = {s.floats.data(), {7, 2, width}};
     });
     expect_spoilt("a value width of " + std::to_string(width), [&](Sound& s) {
-      s.floats.assign(7 * 2 * 257, 0);
+      s.floats.assign(7 * 2 * 8193, 0);
       s.attention.v = {s.floats.data(), {7, 2, width}};
     });
   }

@@ -109,6 +109,7 @@ TEST_P(AttentionMapsOn, DivergencesEqualThoseOfTheMaps) {
        .mask = {.causal = true},
        .alibi = true},
         Spec{.sequences = {{20, 300}}, .heads = 3, .kv_heads = 3, .padding = true},
+        Spec{.sequences = {{20, 20}}, .kv_heads = 1, .width = 512, .value_width = 300},
         Spec{.sequences = {{8, 600}}, .heads = 2, .kv_heads = 1, .scale = 2.0f}}) {
     const Problem problem(spec);
     const Attention attention = problem.attention();

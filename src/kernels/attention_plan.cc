@@ -20,6 +20,7 @@ constexpr int64_t kFar = int64_t{1} << 30;  // farther than any key
 // Tables mask keys with the least float; in base 2 it would be -infinity, and infinities have no
 // difference.
 constexpr double kLeastBias = -1e30;
+constexpr int64_t kMaxWidth = 8192;  // a thread's working memory grows with it: 8 MB per 1024
 constexpr int64_t kMaxDistances = int64_t{1} << 26;  // that are laid out in a line
 
 [[noreturn]] void refuse(std::string what, std::string got, std::string expected,
@@ -115,8 +116,9 @@ void AttentionPlan::check_shapes() {
   if (missing(q) || missing(k) || missing(v)) {
     refuse("q, k or v has no data", "a null pointer", "numbers to read");
   }
-  if (H > 0 && (D < 1 || D > 256 || Dv < 1 || Dv > 256)) {
-    refuse("the head width is out of range", fmt::format("D = {}, Dv = {}", D, Dv), "1 to 256");
+  if (H > 0 && (D < 1 || D > kMaxWidth || Dv < 1 || Dv > kMaxWidth)) {
+    refuse("the head width is out of range", fmt::format("D = {}, Dv = {}", D, Dv),
+           fmt::format("1 to {}", kMaxWidth));
   }
   const auto k_offsets = problem.k_offsets.empty() ? problem.q_offsets : problem.k_offsets;
   check_offsets("q_offsets", problem.q_offsets, T);

@@ -107,6 +107,24 @@ TEST_P(AttentionTargets, EveryWidth) {
   }
 }
 
+/// As wide as a model: all of it in one head.
+TEST_P(AttentionTargets, WideHeads) {
+  for (const int64_t width : {300, 512, 1024}) {
+    const Problem problem({.sequences = {{70, 300}, {3, 20}},
+                           .heads = 1,
+                           .kv_heads = 1,
+                           .width = width,
+                           .value_width = width == 300 ? 512 : width,
+                           .mask = {.causal = width == 512},
+                           .dropout = width == 300 ? 0.2f : 0.0f,
+                           .seed = static_cast<uint64_t>(width)});
+    SCOPED_TRACE(problem.spec.text());
+    const Attention attention = problem.attention();
+    expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                   attention_bounds(attention, problem.dout.view()));
+  }
+}
+
 TEST_P(AttentionTargets, EveryLengthNearTheEdgesOfBlocks) {
   for (const int64_t keys :
        {15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257, 511, 512, 513}) {

@@ -38,7 +38,7 @@ void draw_sizes(Random& random, uint64_t index, Spec& spec) {
   const std::vector<int64_t> widths = {1, 2, 3, 5, 7, 8, 12, 16, 20, 24, 31, 32, 33, 48, 64, 80};
   spec.width = longest > 70 ? pick<int64_t>(random, {3, 8, 20, 32}) : pick(random, widths);
   if (longest <= 12 && chance(random, 0.25f)) {
-    spec.width = pick<int64_t>(random, {96, 128, 129, 200, 256});
+    spec.width = pick<int64_t>(random, {96, 128, 129, 256, 300, 512});
   }
   spec.value_width = spec.width;
   if (chance(random, 0.25f)) spec.value_width = between(random, 1, longest > 70 ? 40 : 256);

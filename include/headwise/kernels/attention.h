@@ -12,7 +12,7 @@
 // clang-format on
 //
 // A row that sees no key has output 0, lse -infinity and no gradient. What a row does not see
-// cannot reach it: NaN behind the mask stays there. D and Dv are 1 to 256; H = 0, T = 0 and S = 0
+// cannot reach it: NaN behind the mask stays there. D and Dv are 1 to 8192; H = 0, T = 0 and S = 0
 // are allowed. What does not fit throws Error. The same bits come out for any number of threads.
 #pragma once
 
