@@ -169,10 +169,11 @@ void compute_score(Bleu& bleu) {
 Bleu corpus_bleu(std::span<const std::string> hypotheses, std::span<const std::string> references) {
   if (hypotheses.size() != references.size()) {
     throw Error({.what = "BLEU: hypotheses and references are not as many",
+                 .where = "hypotheses",
                  .got = fmt::format("{} hypotheses", hypotheses.size()),
                  .expected = fmt::format("{}, one for each reference", references.size())});
   }
-  if (references.empty()) throw Error({.what = "BLEU: there are no texts"});
+  if (references.empty()) throw Error({.what = "BLEU: there are no texts", .where = "references"});
   Bleu bleu;
   for (size_t i = 0; i < references.size(); ++i) {
     add_text(tokenize_13a(hypotheses[i]), tokenize_13a(references[i]), bleu);

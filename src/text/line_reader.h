@@ -11,7 +11,7 @@
 
 namespace headwise {
 
-inline constexpr size_t kLongestLine = size_t{64} << 20;
+inline constexpr size_t kLongestLine = size_t{16} << 20;
 
 /// Lines end with "\n" or "\r\n", the last one also without; a byte order mark at the beginning is
 /// skipped. Whether the file is gzip is told by its first bytes, not by its name.

@@ -2,6 +2,7 @@
 
     python make_corpus.py
 """
+import gzip
 import json
 import pathlib
 import re
@@ -51,6 +52,27 @@ def make_safetensors():
     write("safetensors", "zip", b"PK\3\4" + bytes(30))
     write("safetensors", "pickle", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
     write("safetensors", "git_lfs", b"version https://git-lfs.example/spec/v1\n")
+
+
+def make_training_data():
+    packed = gzip.compress(b"one\ttwo\t0.5\n" * 40, mtime=0)
+    write("training_data", "empty", b"")
+    write("training_data", "lines", "Two dogs run.\n\nZwei Hunde laufen über die Wiese, 2 von 3.\r\nend")
+    write("training_data", "byte_order_mark", "\ufeffa text\tlabel\n")
+    write("training_data", "labels", "a b c\tpos\nd e\tneg\nf\tpos\n")
+    write("training_data", "scores", "a b\tc d\t0.5\ne\tf\t-1\n")
+    write("training_data", "bad_scores", "a b\tc d\t1.5\ne\tf\tnan\n")
+    write("training_data", "special", "[MASK] [PAD][CLS] </s>\n[SEP]\n")
+    write("training_data", "entities", "&amp;lt; &quot;<skipped>1-2 3.4, 5.\n&amp;lt; \u00a0\u2028x\x1cy -\n")
+    write("training_data", "long", "aaaaaaaaaaaabbbbbbbbbbbbbbb" * 30 + "\n")
+    write("training_data", "nul", b"a\0b\tx\n")
+    write("training_data", "no_utf8", b"a\n\xff\tx\n")
+    write("training_data", "utf16", "\ufeffab\n".encode("utf-16-le"))
+    write("training_data", "gzip", packed)
+    write("training_data", "gzip_members", packed + gzip.compress(b"", mtime=0) + packed)
+    write("training_data", "gzip_cut", packed[:-9])
+    write("training_data", "gzip_broken", packed[:20] + b"\xff" + packed[21:])
+    write("training_data", "gzip_trailing", packed + b"\0\0")
 
 
 def make_json():
@@ -113,3 +135,4 @@ if __name__ == "__main__":
     make_config()
     make_tokenizer()
     make_encoding()
+    make_training_data()
