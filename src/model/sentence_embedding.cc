@@ -15,22 +15,11 @@
 #include "headwise/io/tensor_file.h"
 #include "io/json.h"
 #include "model/layers.h"
+#include "model/pooling.h"
 #include "model/weight_reader.h"
 
 namespace headwise {
 namespace {
-
-enum class Pool { cls, max, mean, mean_sqrt, weighted_mean, last };
-
-/// In the order in which sentence-transformers puts them side by side.
-constexpr std::pair<const char*, Pool> kPools[] = {
-    {"pooling_mode_cls_token", Pool::cls},
-    {"pooling_mode_max_tokens", Pool::max},
-    {"pooling_mode_mean_tokens", Pool::mean},
-    {"pooling_mode_mean_sqrt_len_tokens", Pool::mean_sqrt},
-    {"pooling_mode_weightedmean_tokens", Pool::weighted_mean},
-    {"pooling_mode_lasttoken", Pool::last},
-};
 
 struct Pooling {
   std::vector<Pool> modes{};
@@ -41,38 +30,6 @@ struct Dense {
 };
 struct Normalize {};
 using Module = std::variant<Pooling, Dense, Normalize>;
-
-void pool(View<const float, 2> rows, Pool mode, float* out) {
-  const int64_t N = rows.extent(0), C = rows.extent(1);
-  for (int64_t c = 0; c < C; ++c) {
-    double sum = 0, weights = 0;
-    float largest = rows(0, c);
-    for (int64_t i = 0; i < N; ++i) {
-      const double weight = mode == Pool::weighted_mean ? static_cast<double>(i + 1) : 1.;
-      sum += weight * rows(i, c);
-      weights += weight;
-      largest = std::max(largest, rows(i, c));
-    }
-    switch (mode) {
-      case Pool::cls:
-        out[c] = rows(0, c);
-        break;
-      case Pool::last:
-        out[c] = rows(N - 1, c);
-        break;
-      case Pool::max:
-        out[c] = largest;
-        break;
-      case Pool::mean_sqrt:
-        out[c] = static_cast<float>(sum / std::sqrt(weights));
-        break;
-      case Pool::mean:
-      case Pool::weighted_mean:
-        out[c] = static_cast<float>(sum / weights);
-        break;
-    }
-  }
-}
 
 Activations pool(View<const float, 2> hidden, std::span<const int64_t> offsets,
                  const Pooling& pooling) {
@@ -99,22 +56,6 @@ void normalize(View<float, 2> rows) {
       rows(b, c) = static_cast<float>(rows(b, c) / norm);
     }
   }
-}
-
-Pooling read_pooling(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "config.json";
-  const nlohmann::json json = read_json(file);
-  const JsonObject object(json, file.string());
-  Pooling pooling;
-  for (const auto& [name, mode] : kPools) {
-    if (object.optional_boolean(name).value_or(false)) pooling.modes.push_back(mode);
-  }
-  if (pooling.modes.empty()) {
-    throw Error({.what = "no way of pooling is chosen",
-                 .where = file.string(),
-                 .expected = "one of pooling_mode_cls_token, pooling_mode_mean_tokens and so on"});
-  }
-  return pooling;
 }
 
 Dense read_dense(const std::filesystem::path& folder) {
@@ -148,7 +89,7 @@ Module read_module(const JsonObject& module, const std::filesystem::path& folder
     module.refuse("path", "a module lies outside the model's folder", "a folder inside it");
   }
   const std::filesystem::path path = folder / inside;
-  if (type.ends_with(".Pooling")) return read_pooling(path);
+  if (type.ends_with(".Pooling")) return Pooling{read_pooling(path)};
   if (type.ends_with(".Dense")) return read_dense(path);
   if (type.ends_with(".Normalize")) return Normalize{};
   module.refuse("type", "a module of the sentence embedding is not known",
