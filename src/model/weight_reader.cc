@@ -102,6 +102,19 @@ void WeightReader::same_as(const std::string& name, const TensorInfo& other) {
                .hint = "set \"tie_word_embeddings\" to false if they are meant to differ"});
 }
 
+void WeightReader::ignore(const std::string& name) {
+  if (const TensorInfo* const tensor = find(name)) used_.insert(tensor->name);
+}
+
+std::vector<const TensorInfo*> WeightReader::left_over() const {
+  std::vector<const TensorInfo*> found;
+  for (const TensorInfo& tensor : files_.tensors()) {
+    if (used_.contains(tensor.name) || is_buffer(tensor.name)) continue;
+    if (is_left_over(tensor.name)) found.push_back(&tensor);
+  }
+  return found;
+}
+
 void WeightReader::finish() const {
   if (options_.allow_unexpected) return;
   std::vector<std::string_view> unexpected;

@@ -43,6 +43,12 @@ class WeightReader {
   /// Marks a tensor as used that says again what another one says, and checks that it does.
   void same_as(const std::string& name, const TensorInfo& other);
 
+  /// Marks a tensor as used, if there is one, that is of no use.
+  void ignore(const std::string& name);
+
+  /// The tensors that nobody took, but that are parameters of the architecture.
+  std::vector<const TensorInfo*> left_over() const;
+
   /// Throws Error if there are tensors that nobody took and that are not known to be left over.
   void finish() const;
 

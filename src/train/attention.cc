@@ -1,0 +1,291 @@
+// Forward and backward of an attention with all that belongs to it.
+#include "train/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "headwise/core/random.h"
+#include "headwise/kernels/adamw.h"
+
+namespace headwise {
+namespace {
+
+/// A seed of its own for every attention, since its kernel draws from a seed alone.
+uint64_t seed_of(uint64_t seed, uint64_t stream) {
+  const PhiloxBlock words =
+      philox({static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 0, 0xa77e}, seed);
+  return uint64_t{words[0]} << 32 | words[1];
+}
+
+View<float, 3> copy(View<const float, 3> heads, Buffer& room) {
+  const auto [T, H, D] = heads.shape();
+  const View<float, 3> to(room.at_least(T * H * D), heads.shape());
+  for (int64_t t = 0; t < T; ++t) std::copy_n(&heads(t, 0, 0), H * D, &to(t, 0, 0));
+  return to;
+}
+
+TensorPart part(View<float, 2> values, View<float, 2> gradient) {
+  return {.values = values, .gradient = gradient};
+}
+
+TensorPart row_of(View<float, 1> values, View<float, 1> gradient) {
+  return {.values = {values.data(), {1, values.extent(0)}},
+          .gradient = {gradient.data(), {1, gradient.extent(0)}}};
+}
+
+TensorPart turned(const TensorPart& part) {
+  return {.values = transposed(part.values), .gradient = transposed(part.gradient)};
+}
+
+/// The query, key and value rows of every head in turn (GPT-NeoX).
+std::vector<TensorPart> per_head(View<float, 2> values, View<float, 2> gradient, int64_t heads,
+                                 int64_t width) {
+  std::vector<TensorPart> parts;
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t which = 0; which < 3; ++which) {
+      const int64_t begin = (which * heads + h) * width, end = begin + width;
+      parts.push_back(part(values.rows(begin, end), gradient.rows(begin, end)));
+    }
+  }
+  return parts;
+}
+
+View<float, 2> as_column(View<float, 1> vector) { return {vector.data(), {vector.extent(0), 1}}; }
+
+}  // namespace
+
+TrainedRelativeBias::TrainedRelativeBias(Declarations& declare, const LayerName& name,
+                                         const ModelConfig& config, Side side, const Start& start)
+    : heads_(stack_config(config, side).heads),
+      buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
+                          !stack_config(config, side).causal)),
+      table_(declare.matrix(name.parameter, name.tensor + ".weight", heads_,
+                            config.relative.buckets, start, true)) {}
+
+View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buffer& room) const {
+  const View<const float, 2> all = table_.matrix(heads_);
+  if (std::ssize(heads) == heads_) return all;
+  const int64_t R = all.extent(1);
+  const View<float, 2> some(room.at_least(std::ssize(heads) * R), {std::ssize(heads), R});
+  for (size_t h = 0; h < heads.size(); ++h) std::copy_n(&all(heads[h], 0), R, &some(h, 0));
+  return some;
+}
+
+void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
+                                       std::span<const int32_t> heads) const {
+  const View<float, 2> all = table_.dmatrix(heads_);
+  for (size_t h = 0; h < heads.size(); ++h) {
+    for (int64_t r = 0; r < all.extent(1); ++r) all(heads[h], r) += dtable(h, r);
+  }
+}
+
+TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
+    : site_(&place.site),
+      config_(place.attention),
+      causal_(place.site.kind == AttentionKind::self &&
+              stack_config(place.config, place.site.side).causal),
+      stream_(place.stream),
+      attention_(
+          MultiHeadAttentionWeights(layer_config(place.config, place.site.side, place.attention,
+                                                 place.site.kind == AttentionKind::cross))),
+      gradients_(attention_.weights().zeros()),
+      relative_(place.relative) {
+  const MultiHeadAttentionWeights& weights = attention_.weights();
+  const MultiHeadAttentionShape& s = weights.shape();
+  const auto matrices = static_cast<size_t>(s.H * (s.D + s.Dv) * s.C + s.K * (s.D + s.Dv) * s.Cs);
+  const std::string name = place.site.name + ".attention.";
+  declare.parameter(name + "weights", weights.all().first(matrices),
+                    gradients_.all().first(matrices), true);
+  declare.parameter(name + "biases", weights.all().subspan(matrices),
+                    gradients_.all().subspan(matrices), false);
+  declare_tensors(declare, place);
+  if (place.config.qk_norm && !s.cross) {
+    const auto norm = [&](const char* which, std::string_view tensor) {
+      return TrainedNorm(declare, {name + which, place.naming.in_layer(place.site.layer, tensor)},
+                         place.config, s.D);
+    };
+    query_norm_ = norm("query_norm", place.names.query_norm);
+    key_norm_ = norm("key_norm", place.names.key_norm);
+  }
+}
+
+void TrainedAttention::declare_tensors(Declarations& declare, const Place& place) {
+  const MultiHeadAttentionWeights &w = attention_.weights(), &g = gradients_;
+  const MultiHeadAttentionShape& s = w.shape();
+  const bool transposes = place.naming.model().transposed;
+  const auto name = [&](std::string_view which, const char* ending) {
+    return place.naming.in_layer(place.site.layer, which) + ending;
+  };
+  const auto matrix = [&](std::string_view which, View<float, 2> values, View<float, 2> gradient,
+                          double deviation) {
+    const TensorPart all = transposes ? turned(part(values, gradient)) : part(values, gradient);
+    declare.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)}, {all},
+                   Start::normal(deviation));
+  };
+  const auto vector = [&](std::string_view which, View<float, 1> values, View<float, 1> gradient) {
+    declare.tensor(name(which, ".bias"), {values.extent(0)}, {row_of(values, gradient)},
+                   Start::zeros());
+  };
+  const Deviations& d = place.deviations;
+  switch (place.naming.model().storage) {
+    case ProjectionStorage::separate:
+      matrix(place.names.query, w.query(), g.query(), d.query);
+      matrix(place.names.key, w.key(), g.key(), d.key_value);
+      matrix(place.names.value, w.value(), g.value(), d.key_value);
+      if (!s.projection_bias) break;
+      vector(place.names.query, w.query_bias(), g.query_bias());
+      vector(place.names.key, w.key_bias(), g.key_bias());
+      vector(place.names.value, w.value_bias(), g.value_bias());
+      break;
+    case ProjectionStorage::fused:
+      matrix(place.names.query, w.in_proj(), g.in_proj(), d.query);
+      if (s.projection_bias) vector(place.names.query, w.in_proj_bias(), g.in_proj_bias());
+      break;
+    case ProjectionStorage::fused_per_head: {
+      const int64_t rows = 3 * s.H * s.D;
+      declare.tensor(name(place.names.query, ".weight"), {rows, s.C},
+                     per_head(w.in_proj(), g.in_proj(), s.H, s.D), Start::normal(d.query));
+      if (!s.projection_bias) break;
+      declare.tensor(name(place.names.query, ".bias"), {rows},
+                     per_head(as_column(w.in_proj_bias()), as_column(g.in_proj_bias()), s.H, s.D),
+                     Start::zeros());
+      break;
+    }
+  }
+  matrix(place.names.output, w.output(), g.output(), d.attention_output);
+  if (s.output_bias) vector(place.names.output, w.output_bias(), g.output_bias());
+}
+
+bool TrainedAttention::rotates(const StackPass& pass) const {
+  return !cross() && config_.rotary && pass.rotary != nullptr;
+}
+
+Attention TrainedAttention::how(const StackPass& pass, Tape& tape) const {
+  const PassOptions& options = *pass.options;
+  Attention how{.q_offsets = pass.offsets,
+                .scale = config_.scale,
+                .dropout = options.attention_dropout,
+                .head_dropout = options.head_dropout,
+                .seed = seed_of(options.seed, stream_)};
+  set_gates(how, *site_, options.gates);
+  if (cross()) {
+    how.k_offsets = pass.source_offsets;
+  } else {
+    how.mask = {.causal = causal_, .left = config_.left};
+  }
+  if (relative_ != nullptr) {
+    how.relative_bias = {.table = relative_->of(config_.heads, tape.relative),
+                         .buckets = relative_->buckets()};
+  }
+  return how;
+}
+
+void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const {
+  MultiHeadAttention::Pass& p = tape.pass;
+  attention_.project(x, cross() ? pass.source : View<const float, 2>(), p);
+  if (query_norm_.exists()) {
+    copy(p.q, tape.queries);
+    copy(p.k, tape.keys);
+    query_norm_.forward(p.q);
+    key_norm_.forward(p.k);
+  }
+  if (rotates(pass)) {
+    rotate(p.q, pass.positions, *pass.rotary);
+    rotate(p.k, pass.positions, *pass.rotary);
+  }
+  tape.how = how(pass, tape);
+  ForwardObserver* const observer = pass.options->observer;
+  if (observer == nullptr) {
+    attention_.attend(tape.how, p);
+    return;
+  }
+  Attention seen = tape.how;
+  seen.q = p.q;
+  seen.k = p.k;
+  seen.v = p.v;
+  seen.kv_head = attention_.shape().kv_head;
+  attention_.attend(tape.how, p, observer->watch(*site_, seen));
+  observer->attended(*site_, seen, attention_, p.z, p.lse);
+}
+
+void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, Tape& tape,
+                                View<const float, 2> dy, const InputGradient& to,
+                                Scratch& scratch) {
+  MultiHeadAttention::Pass& p = tape.pass;
+  const MultiHeadAttentionShape& s = attention_.shape();
+  const auto lend = [&] {
+    std::swap(p.dprojected, scratch.dprojected);
+    std::swap(p.dprojected_source, scratch.dprojected_source);
+    std::swap(p.dheads, scratch.dheads);
+  };
+  lend();
+  attention_.backward_output(dy, p, gradients_);
+
+  AttentionGradients more;
+  const View<float, 2> dgates = pass.options->dgates;
+  if (dgates.data() != nullptr) {
+    more.dgates = {scratch.dgates.at_least(dgates.extent(0) * s.H), {dgates.extent(0), s.H}};
+  }
+  if (relative_ != nullptr) {
+    const auto shape = tape.how.relative_bias.table.shape();
+    more.dtable = {scratch.dtable.at_least(shape[0] * shape[1]), shape};
+  }
+  attention_.backward_attend(tape.how, p, more);
+  for (int64_t b = 0; b < more.dgates.extent(0); ++b) {
+    for (int64_t h = 0; h < s.H; ++h) dgates(b, site_->first + h) += more.dgates(b, h);
+  }
+  if (relative_ != nullptr) relative_->add_gradient(more.dtable, config_.heads);
+
+  if (rotates(pass)) {
+    rotate_back(p.dq, pass.positions, *pass.rotary);
+    rotate_back(p.dk, pass.positions, *pass.rotary);
+  }
+  if (query_norm_.exists()) {
+    query_norm_.backward(tape.queries.view({p.q.extent(0), s.H, s.D}), p.dq);
+    key_norm_.backward(tape.keys.view({p.k.extent(0), s.K, s.D}), p.dk);
+  }
+  attention_.backward_project(x, cross() ? pass.source : View<const float, 2>(), p,
+                              {.dx = to.dx,
+                               .dsource = cross() ? pass.dsource : View<float, 2>(),
+                               .add_to_dx = to.add,
+                               .add_to_dsource = true},
+                              gradients_);
+  lend();
+}
+
+void TrainedAttention::make_heads_equal() {
+  const MultiHeadAttentionWeights& w = attention_.weights();
+  const MultiHeadAttentionShape& s = w.shape();
+  const auto repeat_rows = [](View<float, 2> rows, int64_t heads, int64_t width) {
+    for (int64_t h = 1; h < heads; ++h) {
+      std::copy_n(rows.data(), width * rows.extent(1), &rows(h * width, 0));
+    }
+  };
+  repeat_rows(w.query(), s.H, s.D);
+  repeat_rows(w.key(), s.K, s.D);
+  repeat_rows(w.value(), s.K, s.Dv);
+  const View<float, 2> output = w.output();
+  for (int64_t c = 0; c < s.C; ++c) {
+    for (int64_t i = s.Dv; i < s.H * s.Dv; ++i) output(c, i) = output(c, i % s.Dv);
+  }
+}
+
+void TrainedAttention::gradient_norms(std::span<double> norms) const {
+  const MultiHeadAttentionShape& s = gradients_.shape();
+  const auto squares = [](View<float, 2> rows, int64_t head, int64_t width) {
+    return sum_of_squares({&rows(head * width, 0), static_cast<size_t>(width * rows.extent(1))});
+  };
+  for (int64_t h = 0; h < s.H; ++h) {
+    const int64_t kv = s.kv_head.empty() ? h * s.K / s.H : s.kv_head[h];
+    double sum = squares(gradients_.query(), h, s.D) + squares(gradients_.key(), kv, s.D) +
+                 squares(gradients_.value(), kv, s.Dv);
+    for (int64_t c = 0; c < s.C; ++c) {
+      sum += sum_of_squares({&gradients_.output()(c, h * s.Dv), static_cast<size_t>(s.Dv)});
+    }
+    norms[h] = std::sqrt(sum);
+  }
+}
+
+}  // namespace headwise

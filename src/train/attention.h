@@ -1,0 +1,110 @@
+// An attention of a block in training, with all that belongs to it: projections, norms of queries
+// and keys, rotary positions, relative bias, gates, dropout.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "headwise/kernels/rotary.h"
+#include "headwise/model/model.h"
+#include "headwise/model/multi_head_attention.h"
+#include "model/stack_layout.h"
+#include "train/initialise.h"
+#include "train/layers.h"
+#include "train/weights.h"
+
+namespace headwise {
+
+/// The bias table that all layers of a stack share (T5, MPNet).
+class TrainedRelativeBias {
+ public:
+  TrainedRelativeBias() = default;
+  TrainedRelativeBias(Declarations& declare, const LayerName& name, const ModelConfig& config,
+                      Side side, const Start& start);
+
+  bool exists() const { return table_.exists(); }
+  std::span<const int32_t> buckets() const { return buckets_; }
+
+  /// [heads, buckets] of some heads: the table itself if these are all, else a copy in `room`.
+  View<const float, 2> of(std::span<const int32_t> heads, Buffer& room) const;
+  void add_gradient(View<const float, 2> dtable, std::span<const int32_t> heads) const;
+
+ private:
+  int64_t heads_ = 0;
+  std::vector<int32_t> buckets_;
+  Weights table_;  // [heads, buckets]
+};
+
+/// What all blocks of a stack see in one pass.
+struct StackPass {
+  const PassOptions* options = nullptr;
+  std::span<const int64_t> offsets{};    // of texts among the rows
+  std::span<const int64_t> positions{};  // [T], of rows in their texts
+  const RotaryTable* rotary = nullptr;   // or none
+
+  // The encoder's side of cross attention.
+  std::span<const int64_t> source_offsets{};
+  View<const float, 2> source{};
+  View<float, 2> dsource{};  // added to by backward
+
+  Dropout dropout(uint64_t stream) const {
+    return {.p = options->dropout, .seed = options->seed, .stream = stream};
+  }
+};
+
+class TrainedAttention {
+ public:
+  struct Tape {
+    MultiHeadAttention::Pass pass;
+    Attention how;
+    Buffer queries, keys;  // before their norms
+    Buffer relative;
+  };
+  /// Memory of backward, shared by all attentions.
+  struct Scratch {
+    Buffer dprojected, dprojected_source, dheads, dtable, dgates;
+  };
+  struct Place {
+    const ModelConfig& config;
+    const AttentionConfig& attention;
+    const AttentionSite& site;
+    const StackNaming& naming;
+    const AttentionNames& names;
+    const Deviations& deviations;
+    const TrainedRelativeBias* relative = nullptr;  // or none
+    uint64_t stream = 0;                            // of its random numbers
+  };
+
+  TrainedAttention(Declarations& declare, const Place& place);
+
+  /// From rows to the outputs of the heads, in the tape; `output` projects them.
+  void attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const;
+  void output(const Tape& tape, View<float, 2> out, const Epilogue& epilogue) const {
+    attention_.output(tape.pass, out, epilogue);
+  }
+  /// dx may be dy.
+  void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
+                const InputGradient& to, Scratch& scratch);
+
+  void repack() { attention_.repack(); }
+  void make_heads_equal();
+  void gradient_norms(std::span<double> norms) const;  // [H]
+
+ private:
+  bool cross() const { return attention_.shape().cross; }
+  bool rotates(const StackPass& pass) const;
+  Attention how(const StackPass& pass, Tape& tape) const;
+  void declare_tensors(Declarations& declare, const Place& place);
+
+  const AttentionSite* site_;
+  AttentionConfig config_;
+  bool causal_;
+  uint64_t stream_;
+  MultiHeadAttention attention_;
+  MultiHeadAttentionWeights gradients_;
+  TrainedNorm query_norm_, key_norm_;
+  const TrainedRelativeBias* relative_;
+};
+
+}  // namespace headwise

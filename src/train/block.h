@@ -1,0 +1,96 @@
+// A block of a transformer in training: self attention, cross attention where there is one,
+// feed-forward, with norms and residuals in the order that the architecture has.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "train/attention.h"
+#include "train/layers.h"
+
+namespace headwise {
+
+/// Where the architecture drops numbers in training; attention weights aside, they all do.
+struct DropoutPlaces {
+  bool attention_branch = true;
+  bool in_feed_forward = false;  // of activated values
+  bool final = false;            // after the final norm
+};
+DropoutPlaces dropout_places(const ModelConfig& config);
+
+class TrainedBlock {
+ public:
+  /// What backward needs of a pass.
+  struct Tape {
+    View<const float, 2> x;
+    TrainedAttention::Tape self, cross;
+    TrainedFeedForward::Tape feed_forward;
+    // Of each sublayer: the norm of its input or the sum before the norm, and what leaves it.
+    Rows self_inner, self_out, cross_inner, cross_out, inner, out;
+  };
+  struct Scratch {
+    Rows branch, dbranch, dinner, second_dinner;
+    TrainedAttention::Scratch attention;
+    TrainedFeedForward::Scratch feed_forward;
+  };
+  struct Place {
+    const ModelConfig& config;
+    Side side;
+    int64_t layer;
+    std::span<const AttentionSite> sites;
+    const StackNaming& naming;
+    const Deviations& deviations;
+    const TrainedRelativeBias* relative;  // or none
+    uint64_t& streams;                    // of random numbers: the next one that is free
+  };
+
+  TrainedBlock(Declarations& declare, const Place& place);
+
+  /// x [T, C], which the caller keeps until backward. Gives the rows after the block, in the tape.
+  View<float, 2> forward(View<const float, 2> x, const StackPass& pass, Tape& tape,
+                         Scratch& scratch) const;
+
+  /// d [T, C], the gradient of what the block gave, becomes that of its input.
+  void backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
+
+  /// Its attentions: one or two.
+  std::span<TrainedAttention> attentions() { return attentions_; }
+  std::span<const TrainedAttention> attentions() const { return attentions_; }
+
+ private:
+  struct Sublayer {
+    TrainedNorm norm;
+    uint64_t stream = 0;  // of its dropout
+    bool drops = true;
+  };
+
+  Dropout dropout_of(const Sublayer& sublayer, const StackPass& pass) const;
+  Dropout inside(const StackPass& pass) const;
+
+  /// `to` = x + dropout(branch(from)); branch writes to a matrix by an epilogue.
+  template <class Branch>
+  void add_branch(View<const float, 2> from, View<const float, 2> x, const Dropout& drop,
+                  View<float, 2> to, Scratch& scratch, const Branch& branch) const;
+  template <class Branch>
+  View<float, 2> forward(View<const float, 2> x, const Sublayer& sublayer, const StackPass& pass,
+                         Rows& inner, Rows& out, Scratch& scratch, const Branch& branch) const;
+  template <class Branch>
+  void backward(View<float, 2> d, View<const float, 2> x, const Sublayer& sublayer,
+                const StackPass& pass, const Rows& inner, Scratch& scratch,
+                const Branch& branch) const;
+  View<float, 2> forward_parallel(View<const float, 2> x, const StackPass& pass, Tape& tape,
+                                  Scratch& scratch) const;
+  void backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
+
+  NormPlace place_;
+  bool parallel_;
+  DropoutPlaces dropouts_;
+  std::vector<TrainedAttention> attentions_;  // self, then cross
+  std::vector<Sublayer> attention_sublayers_;
+  TrainedFeedForward feed_forward_;
+  Sublayer feed_forward_sublayer_;
+  uint64_t inside_stream_ = 0;
+};
+
+}  // namespace headwise

@@ -1,0 +1,44 @@
+// All layers of a model in training, and a pass through them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/output.h"
+#include "train/similarity.h"
+#include "train/stack.h"
+
+namespace headwise {
+
+class Network {
+ public:
+  struct Options {
+    std::string prefix{};  // of the base model's tensors
+    Deviations deviations{};
+    bool fresh = false;  // the output layer is not in the checkpoint
+  };
+
+  Network(const ModelConfig& config, Declarations& declare, const Options& options,
+          Similarity similarity);
+
+  /// Forward and loss, and backward if asked for.
+  Loss run(const TrainingBatch& batch, const PassOptions& options, bool backward);
+
+  std::span<const AttentionSite> sites() const { return sites_; }
+  std::vector<TrainedAttention*> attentions() const;  // in the order of the sites
+
+ private:
+  void check(const TrainingBatch& batch, const PassOptions& options) const;
+
+  const ModelConfig& config_;
+  std::vector<AttentionSite> sites_;
+  std::unique_ptr<TrainedStack> encoder_, decoder_;
+  std::unique_ptr<TrainedOutput> output_;  // none: hidden states
+  Similarity similarity_;
+  TrainedBlock::Scratch scratch_;
+  Rows dhidden_, dsource_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,269 @@
+// How the output layer of each task is declared, and its loss.
+#include "train/output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/kernels/activation.h"
+#include "headwise/kernels/cross_entropy.h"
+#include "headwise/kernels/dropout.h"
+#include "model/task_head.h"
+
+namespace headwise {
+namespace {
+
+/// Whether an output layer has a bias beside its weights in a new model.
+bool has_bias(const ModelConfig& config) {
+  switch (config.task) {
+    case Task::masked_lm:
+    case Task::classify_tokens:
+      return true;
+    case Task::classify:
+      return config.encoder.layers() > 0;
+    default:
+      return false;
+  }
+}
+
+void drop(View<float, 2> x, const Dropout& how) {
+  if (how.p > 0) dropout(x, how, x);
+}
+
+void scale_rows(View<const float, 2> x, float factor, View<float, 2> out) {
+  for (int64_t t = 0; t < x.extent(0); ++t) {
+    for (int64_t c = 0; c < x.extent(1); ++c) out(t, c) = factor * x(t, c);
+  }
+}
+
+void check_count(const char* what, size_t got, int64_t expected) {
+  if (static_cast<int64_t>(got) == expected) return;
+  throw Error(
+      {.what = what, .got = fmt::format("{}", got), .expected = fmt::format("{}", expected)});
+}
+
+void check_label(int32_t label, size_t at, int64_t outputs) {
+  if (label >= kUnscored && label < outputs) return;
+  throw Error({.what = "a label is not one of the model's",
+               .where = fmt::format("label {}", at),
+               .got = fmt::format("{}", label),
+               .expected = fmt::format("0 to {}, or {}: not scored", outputs - 1, kUnscored)});
+}
+
+}  // namespace
+
+TrainedOutput::TrainedOutput(Declarations& declare, const Place& place)
+    : config_(&place.config),
+      outputs_(outputs_of(place.config)),
+      scale_(place.config.output_scale) {
+  const ModelConfig& config = place.config;
+  const TaskNames names = task_names(config, place.prefix);
+  const bool encoder = config.encoder.layers() > 0 && config.decoder.layers() == 0;
+  const bool classifies = config.task == Task::classify && encoder;
+  rows_ = names.rows;
+  drops_input_ = classifies && config.model_type != "bert" && config.model_type != "distilbert";
+  drops_output_ = classifies || config.task == Task::classify_tokens;
+  input_stream_ = place.streams++;
+  output_stream_ = place.streams++;
+  if (names.output.empty()) return;
+
+  declare.in_output = true;
+  int64_t width = config.width;
+  for (const TaskStep& step : names.steps) {
+    const int64_t next = names.tied ? config.embedding_width : width;
+    steps_.push_back({.dense = TrainedLinear(declare, {"output.dense", step.dense},
+                                             {.outputs = next, .inputs = width},
+                                             Start::normal(place.deviations.output)),
+                      .activation = step.activation,
+                      .norm = step.norm.empty() ? TrainedNorm()
+                                                : TrainedNorm(declare, {"output.norm", step.norm},
+                                                              config, next)});
+    width = next;
+  }
+  const std::string own = names.output + ".weight";
+  // transformers ties T5 always, unless the checkpoint has an output of its own.
+  const bool shared =
+      config.tied || (config.model_type == "t5" && !place.fresh && !declare.has(own));
+  if (names.tied && shared) {
+    tied_ = &place.word;
+    declare.copy(own, place.word.tensor());
+  } else {
+    weight_ = declare.matrix("output.weight", own, outputs_, width,
+                             Start::normal(place.deviations.output));
+  }
+  declare_bias(declare, place, names);
+  declare.in_output = false;
+}
+
+void TrainedOutput::declare_bias(Declarations& declare, const Place& place,
+                                 const TaskNames& names) {
+  const std::string beside = names.output + ".bias";
+  if (!config_->tied && !names.bias.empty() && declare.has(beside)) {
+    bias_ = declare.vector("output.bias", beside, outputs_, Start::zeros());
+    declare.copy(names.bias, "");
+  } else if (names.bias == "final_logits_bias") {  // Marian stores a row, which is not trained
+    if (!place.fresh && !declare.has(names.bias)) return;
+    bias_ = Weights(outputs_, false);
+    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix(1)}}, Start::zeros());
+  } else if (!names.bias.empty() && (declare.has(names.bias) || !declare.has(beside))) {
+    bias_ = declare.vector("output.bias", names.bias, outputs_, Start::zeros());
+    declare.copy(beside, names.bias);
+  } else if (declare.has(beside) || (place.fresh && has_bias(*config_))) {
+    bias_ = declare.vector("output.bias", beside, outputs_, Start::zeros());
+  }
+}
+
+Dropout TrainedOutput::input_dropout() const {
+  return {
+      .p = drops_input_ ? options_->dropout : 0, .seed = options_->seed, .stream = input_stream_};
+}
+
+Dropout TrainedOutput::output_dropout() const {
+  return {
+      .p = drops_output_ ? options_->dropout : 0, .seed = options_->seed, .stream = output_stream_};
+}
+
+void TrainedOutput::choose_rows(std::span<const int64_t> offsets, const TrainingBatch& batch) {
+  chosen_.clear();
+  targets_.clear();
+  wanted_.clear();
+  all_rows_ = false;
+  const int64_t texts = std::ssize(offsets) - 1;
+  const auto take = [&](size_t at, int64_t row) {
+    if (config_->regression && config_->task == Task::classify) {
+      wanted_.push_back(batch.scores[at]);
+    } else {
+      if (batch.labels[at] == kUnscored) return;
+      targets_.push_back(batch.labels[at]);
+    }
+    chosen_.push_back(row);
+  };
+  if (config_->regression && config_->task == Task::classify) {
+    check_count("there is not one score per text", batch.scores.size(), texts);
+  } else {
+    check_count(rows_ == TaskRows::all ? "there is not one label per token"
+                                       : "there is not one label per text",
+                batch.labels.size(), rows_ == TaskRows::all ? offsets.back() : texts);
+    for (size_t i = 0; i < batch.labels.size(); ++i) check_label(batch.labels[i], i, outputs_);
+  }
+  if (rows_ == TaskRows::all) {
+    // Without steps, rows that are not scored cost nothing where they are.
+    all_rows_ = steps_.empty() && !drops_output_;
+    if (all_rows_) {
+      targets_ = batch.labels;
+      return;
+    }
+    for (size_t row = 0; row < batch.labels.size(); ++row) take(row, static_cast<int64_t>(row));
+    return;
+  }
+  for (int64_t b = 0; b < texts; ++b) {
+    if (offsets[b] == offsets[b + 1]) continue;
+    take(b, rows_ == TaskRows::first ? offsets[b] : offsets[b + 1] - 1);
+  }
+}
+
+View<const float, 2> TrainedOutput::forward(View<const float, 2> hidden) {
+  View<const float, 2> x = hidden;
+  if (!all_rows_) {
+    const View<float, 2> some = gathered_.shaped(std::ssize(chosen_), hidden.extent(1));
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      std::copy_n(&hidden(chosen_[i], 0), hidden.extent(1), &some(i, 0));
+    }
+    drop(some, input_dropout());
+    if (steps_.empty()) drop(some, output_dropout());
+    x = some;
+  }
+  for (Step& step : steps_) {
+    const View<float, 2> raw = step.raw.shaped(x.extent(0), step.dense.outputs());
+    step.dense.forward(x, raw);
+    activate(raw, step.activation, step.activated.like(raw));
+    View<float, 2> out = step.activated.view();
+    if (step.norm.exists()) {
+      out = step.normed.like(raw);
+      step.norm.forward(step.activated.view(), out);
+    }
+    drop(out, output_dropout());
+    x = out;
+  }
+  if (scale_ != 1) {
+    scale_rows(x, scale_, scaled_.like(x));
+    x = scaled_.view();
+  }
+  return x;
+}
+
+void TrainedOutput::backward(View<float, 2> d, View<float, 2> dhidden) {
+  if (scale_ != 1) scale_rows(d, scale_, d);
+  if (all_rows_) return;  // d is dhidden
+  for (size_t at = steps_.size(); at-- > 0;) {
+    Step& step = steps_[at];
+    drop(d, output_dropout());
+    if (step.norm.exists()) step.norm.backward(step.activated.view(), d, {.dx = d});
+    activate_backward(step.raw.view(), step.activation, d, d);
+    const View<float, 2> x = at == 0                        ? gathered_.view()
+                             : steps_[at - 1].norm.exists() ? steps_[at - 1].normed.view()
+                                                            : steps_[at - 1].activated.view();
+    const View<float, 2> dx = step.d.like(x);
+    step.dense.backward(x, d, {.dx = dx});
+    d = dx;
+  }
+  if (steps_.empty()) drop(d, output_dropout());
+  drop(d, input_dropout());
+  for (int64_t t = 0; t < dhidden.extent(0); ++t) {
+    std::fill_n(&dhidden(t, 0), dhidden.extent(1), 0.f);
+  }
+  for (size_t i = 0; i < chosen_.size(); ++i) {
+    std::copy_n(&d(i, 0), d.extent(1), &dhidden(chosen_[i], 0));
+  }
+}
+
+Loss TrainedOutput::run(View<const float, 2> hidden, std::span<const int64_t> offsets,
+                        const TrainingBatch& batch, const PassOptions& options,
+                        View<float, 2> dhidden) {
+  options_ = &options;
+  choose_rows(offsets, batch);
+  const View<const float, 2> x = forward(hidden);
+  const bool train = dhidden.data() != nullptr;
+  const View<float, 2> dx = !train ? View<float, 2>() : all_rows_ ? dhidden : dx_.like(x);
+  const Loss loss = wanted_.empty() ? score_labels(x, dx) : score_numbers(x, dx);
+  if (train) backward(dx, dhidden);
+  return loss;
+}
+
+Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) const {
+  const CrossEntropyGradients gradients{
+      .scale = options_->gradient_scale,
+      .dx = dx,
+      .dweights = tied_ != nullptr ? tied_->dtable() : weight_.dmatrix(outputs_),
+      .dbias = bias_.dvector()};
+  const CrossEntropyLoss loss =
+      cross_entropy({.x = x,
+                     .weights = tied_ != nullptr ? tied_->table() : weight_.matrix(outputs_),
+                     .bias = bias_.vector(),
+                     .targets = targets_,
+                     .label_smoothing = options_->label_smoothing},
+                    dx.data() == nullptr ? nullptr : &gradients);
+  return {.loss = loss.loss, .nll = loss.nll, .scored = loss.scored, .correct = loss.correct};
+}
+
+Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
+  const View<float, 2> scores = scores_.shaped(x.extent(0), outputs_);
+  gemm(x, transposed<const float>(weight_.matrix(outputs_)), scores, {.bias = bias_.vector()});
+  Loss loss{.scored = x.extent(0)};
+  for (int64_t i = 0; i < x.extent(0); ++i) {
+    const double error = double{scores(i, 0)} - double{wanted_[i]};
+    loss.loss += error * error;
+    scores(i, 0) = static_cast<float>(2 * error) * options_->gradient_scale;
+  }
+  loss.nll = loss.loss;
+  if (dx.data() == nullptr) return loss;
+  gemm(transposed<const float>(scores), x, weight_.dmatrix(outputs_), {.accumulate = true});
+  if (bias_.exists()) sum_rows(scores, bias_.dvector());
+  gemm(scores, weight_.matrix(outputs_), dx);
+  return loss;
+}
+
+}  // namespace headwise

@@ -1,0 +1,70 @@
+// The output layer of a model in training, and its loss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/weight_names.h"
+#include "train/attention.h"
+#include "train/layers.h"
+
+namespace headwise {
+
+class TrainedOutput {
+ public:
+  struct Place {
+    const ModelConfig& config;
+    const std::string& prefix;
+    TrainedEmbedding& word;  // that the output may be tied to
+    const Deviations& deviations;
+    bool fresh;  // the checkpoint has no such layer
+    uint64_t& streams;
+  };
+
+  TrainedOutput(Declarations& declare, const Place& place);
+
+  /// The loss of hidden states [T, C] of texts at `offsets`. dhidden [T, C], if there is one, is
+  /// overwritten with their gradient; otherwise there are no gradients. Throws Error for labels
+  /// that do not fit.
+  Loss run(View<const float, 2> hidden, std::span<const int64_t> offsets,
+           const TrainingBatch& batch, const PassOptions& options, View<float, 2> dhidden);
+
+ private:
+  struct Step {
+    TrainedLinear dense;
+    Activation activation;
+    TrainedNorm norm;
+    Rows raw{}, activated{}, normed{}, d{};
+  };
+
+  void declare_bias(Declarations& declare, const Place& place, const TaskNames& names);
+  void choose_rows(std::span<const int64_t> offsets, const TrainingBatch& batch);
+  View<const float, 2> forward(View<const float, 2> hidden);
+  void backward(View<float, 2> d, View<float, 2> dhidden);
+  Loss score_labels(View<const float, 2> x, View<float, 2> dx) const;
+  Loss score_numbers(View<const float, 2> x, View<float, 2> dx);
+  Dropout input_dropout() const;
+  Dropout output_dropout() const;
+
+  const ModelConfig* config_;
+  TaskRows rows_ = TaskRows::all;
+  int64_t outputs_ = 0;
+  float scale_ = 1;
+  std::vector<Step> steps_;
+  const TrainedEmbedding* tied_ = nullptr;
+  Weights weight_, bias_;
+  bool drops_input_ = false, drops_output_ = false;
+  uint64_t input_stream_ = 0, output_stream_ = 0;
+
+  // The last pass.
+  const PassOptions* options_ = nullptr;
+  std::vector<int64_t> chosen_;   // rows that are scored
+  std::vector<int32_t> targets_;  // of these
+  std::vector<float> wanted_;     // likewise, in regression
+  bool all_rows_ = false;         // chosen are all rows, as they lie
+  Rows gathered_, scaled_, dx_, scores_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,111 @@
+// Cosines of pairs of pooled texts, and their gradients.
+#include "train/similarity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "headwise/core/error.h"
+#include "io/json.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kLeastNorm = 1e-8;  // that of torch.cosine_similarity
+
+void check_pairs(const TrainingBatch& batch) {
+  const int64_t texts = batch.source.texts();
+  if (texts % 2 != 0 || 2 * std::ssize(batch.scores) != texts) {
+    throw Error({.what = "the texts are not pairs with a score each",
+                 .got = fmt::format("{} texts, {} scores", texts, batch.scores.size()),
+                 .expected = "half as many scores as texts"});
+  }
+  for (int64_t b = 0; b < texts; ++b) {
+    if (batch.source.offsets[b] < batch.source.offsets[b + 1]) continue;
+    throw Error(
+        {.what = "a text without tokens has no embedding", .where = fmt::format("text {}", b)});
+  }
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
+  return sum;
+}
+
+struct Pair {
+  std::span<const float> a, b;
+  double cosine = 0, norm_a = 0, norm_b = 0;
+
+  Pair(std::span<const float> first, std::span<const float> second) : a(first), b(second) {
+    norm_a = std::max(std::sqrt(dot(a, a)), kLeastNorm);
+    norm_b = std::max(std::sqrt(dot(b, b)), kLeastNorm);
+    cosine = dot(a, b) / (norm_a * norm_b);
+  }
+
+  /// da = factor * ∂cosine/∂a, and db likewise.
+  void backward(double factor, std::span<float> da, std::span<float> db) const {
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double unit_a = a[i] / norm_a, unit_b = b[i] / norm_b;
+      da[i] = static_cast<float>(factor * (unit_b - cosine * unit_a) / norm_a);
+      db[i] = static_cast<float>(factor * (unit_a - cosine * unit_b) / norm_b);
+    }
+  }
+};
+
+}  // namespace
+
+Similarity::Similarity(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "modules.json";
+  if (!std::filesystem::exists(file)) return;
+  const nlohmann::json json = nlohmann::json{{"modules", read_json(file)}};
+  for (const JsonObject& module : JsonObject(json, file.string()).objects("modules")) {
+    const std::string type = module.text("type");
+    if (type.ends_with(".Pooling")) {
+      modes_ = read_pooling(folder / module.optional_text("path").value_or(""));
+    } else if (!type.ends_with(".Transformer") && !type.ends_with(".Normalize")) {
+      module.refuse("type", "a module of the sentence embedding cannot be trained",
+                    "Transformer, Pooling or Normalize of sentence_transformers");
+    }
+  }
+}
+
+Loss Similarity::run(View<const float, 2> hidden, const TrainingBatch& batch,
+                     const PassOptions& options, View<float, 2> dhidden) {
+  check_pairs(batch);
+  const TokenBatch& texts = batch.source;
+  const int64_t C = hidden.extent(1), E = C * std::ssize(modes_);
+  const View<float, 2> pooled = pooled_.shaped(texts.texts(), E);
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    for (size_t m = 0; m < modes_.size(); ++m) {
+      pool(hidden.rows(texts.offsets[b], texts.offsets[b + 1]), modes_[m], &pooled(b, m * C));
+    }
+  }
+  const View<float, 2> dpooled = dpooled_.like(pooled);
+  const auto row = [&](View<float, 2> of, size_t b) {
+    return std::span(&of(b, 0), static_cast<size_t>(E));
+  };
+  Loss loss{.scored = std::ssize(batch.scores)};
+  for (size_t i = 0; i < batch.scores.size(); ++i) {
+    const Pair pair(row(pooled, 2 * i), row(pooled, 2 * i + 1));
+    const double error = pair.cosine - double{batch.scores[i]};
+    loss.loss += error * error;
+    pair.backward(2 * error * double{options.gradient_scale}, row(dpooled, 2 * i),
+                  row(dpooled, 2 * i + 1));
+  }
+  loss.nll = loss.loss;
+  if (dhidden.data() == nullptr) return loss;
+  std::fill_n(dhidden.data(), dhidden.extent(0) * C, 0.f);
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    const int64_t begin = texts.offsets[b], end = texts.offsets[b + 1];
+    for (size_t m = 0; m < modes_.size(); ++m) {
+      pool_backward(hidden.rows(begin, end), modes_[m], &dpooled(b, m * C),
+                    dhidden.rows(begin, end));
+    }
+  }
+  return loss;
+}
+
+}  // namespace headwise

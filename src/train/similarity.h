@@ -1,0 +1,32 @@
+// The loss of sentence embeddings: the squared error of the cosine of pairs, as
+// CosineSimilarityLoss of sentence-transformers has it.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "headwise/train/trainable_model.h"
+#include "model/pooling.h"
+#include "train/layers.h"
+
+namespace headwise {
+
+class Similarity {
+ public:
+  /// By the mean of the hidden states.
+  Similarity() = default;
+  /// As modules.json of the folder says, if there is one. Throws Error for modules with weights.
+  explicit Similarity(const std::filesystem::path& folder);
+
+  /// The loss of hidden states [T, C]. dhidden [T, C], if there is one, is overwritten with their
+  /// gradient. Throws Error unless the texts are pairs, each with a score and with tokens.
+  Loss run(View<const float, 2> hidden, const TrainingBatch& batch, const PassOptions& options,
+           View<float, 2> dhidden);
+
+ private:
+  std::vector<Pool> modes_ = {Pool::mean};
+  Rows pooled_, dpooled_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,224 @@
+// How a stack is declared, and how rows and their gradients go through it.
+#include "train/stack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/kernels/dropout.h"
+#include "model/layers.h"
+
+namespace headwise {
+namespace {
+
+/// The row of padding in embeddings, which look-ups do not train; -1: the architecture has none.
+int64_t padding_row(const ModelConfig& config) {
+  const bool none =
+      config.model_type == "gpt2" || config.model_type == "gpt_neox" || config.model_type == "t5";
+  return none || !config.pad ? -1 : *config.pad;
+}
+
+TrainedEmbedding computed_positions(int64_t rows, int64_t width) {
+  Weights table(rows * width, false);
+  std::vector<int32_t> all(rows);
+  std::iota(all.begin(), all.end(), 0);
+  sinusoidal_positions(rows, width).look_up(all, 1, false, table.matrix(rows));
+  return {std::move(table), rows};
+}
+
+}  // namespace
+
+TrainedStack::TrainedStack(Declarations& declare, const Place& place)
+    : config_(&place.config),
+      side_(place.side),
+      drops_finally_(dropout_places(place.config).final) {
+  const ModelConfig& config = place.config;
+  const StackNaming naming(config, side_, place.prefix);
+  const WeightNames& names = naming.model();
+  const Deviations& d = place.deviations;
+  const int64_t E = config.embedding_width;
+  declare_word(declare, place, naming);
+  declare_positions(declare, place, naming);
+  if (config.token_types > 0) {
+    token_type_ =
+        TrainedEmbedding(declare, {"embeddings.token_type", naming.full(names.token_type)},
+                         config.token_types, E, Start::normal(d.position), -1);
+  }
+  if (config.embedding_norm) {
+    embedding_norm_ =
+        TrainedNorm(declare, {"embeddings.norm", naming.full(names.embedding_norm)}, config, E);
+  }
+  embedding_stream_ = place.streams++;
+  if (E != config.width) {
+    embedding_projection_ =
+        TrainedLinear(declare, {"embeddings.projection", naming.full(names.embedding_projection)},
+                      {.outputs = config.width, .inputs = E, .transposed = names.transposed},
+                      Start::normal(d.output));
+  }
+  const std::string of_stack = !config.encoder_decoder() ? ""
+                               : side_ == Side::encoder  ? "enc."
+                                                         : "dec.";
+  if (config.relative.buckets > 0) {
+    relative_ = TrainedRelativeBias(
+        declare, {of_stack + "relative_bias", naming.full(naming.stack().relative_bias)}, config,
+        side_, Start::normal(d.relative));
+  }
+  const int64_t layers = stack_config(config, side_).layers();
+  blocks_.reserve(layers);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    blocks_.emplace_back(declare,
+                         TrainedBlock::Place{.config = config,
+                                             .side = side_,
+                                             .layer = layer,
+                                             .sites = place.sites,
+                                             .naming = naming,
+                                             .deviations = d,
+                                             .relative = relative_.exists() ? &relative_ : nullptr,
+                                             .streams = place.streams});
+  }
+  tapes_.resize(layers);
+  if (!naming.stack().final_norm.empty()) {
+    final_norm_ =
+        TrainedNorm(declare, {of_stack + "final_norm", naming.full(naming.stack().final_norm)},
+                    config, config.width);
+  }
+  final_stream_ = place.streams++;
+}
+
+void TrainedStack::declare_word(Declarations& declare, const Place& place,
+                                const StackNaming& naming) {
+  const ModelConfig& config = place.config;
+  const int64_t V = stack_vocabulary(config, side_), pad = padding_row(config);
+  const std::string own = naming.full(naming.stack().word);
+  const std::string shared = naming.full(naming.model().shared_word);
+  const bool shares = !naming.model().shared_word.empty() && config.shared_embeddings &&
+                      (declare.has(shared + ".weight") || !declare.has(own + ".weight"));
+  if (shares) declare.copy(own + ".weight", shared + ".weight");
+  if (shares && place.shared_word != nullptr) {
+    word_ = place.shared_word;
+    if (word_->table().extent(0) == V) return;
+    throw Error({.what = "encoder and decoder cannot share an embedding",
+                 .where = "decoder_vocab_size",
+                 .got = fmt::format("{}", V),
+                 .expected = fmt::format("{}", word_->table().extent(0))});
+  }
+  std::string name = "embeddings.word";
+  if (config.encoder_decoder() && !shares) {
+    name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
+  }
+  own_word_ = TrainedEmbedding(declare, {name, shares ? shared : own}, V, config.embedding_width,
+                               Start::normal(place.deviations.word, pad), pad);
+  word_ = &own_word_;
+}
+
+void TrainedStack::declare_positions(Declarations& declare, const Place& place,
+                                     const StackNaming& naming) {
+  const ModelConfig& config = place.config;
+  const std::string name = naming.full(naming.stack().position);
+  if (config.positions == PositionKind::learned) {
+    const int64_t pad = config.position_offset > 0 ? padding_row(config) : -1;
+    position_ = TrainedEmbedding(
+        declare, {"embeddings.position", name}, config.max_positions + config.position_offset,
+        config.embedding_width, Start::normal(place.deviations.position, pad), pad);
+  } else if (config.positions == PositionKind::sinusoidal) {
+    position_ = computed_positions(config.max_positions, config.width);
+    if (declare.has(name + ".weight")) {
+      declare.tensor(name + ".weight", {config.max_positions, config.width},
+                     {{.values = position_.table()}}, Start::zeros());
+    }
+  }
+}
+
+View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions& options,
+                                     const Source& source, TrainedBlock::Scratch& scratch) {
+  batch.check();
+  positions_.clear();
+  for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t i = 0; i < batch.offsets[b + 1] - batch.offsets[b]; ++i) positions_.push_back(i);
+  }
+  check_tokens(*config_, side_, batch, positions_, false);
+  grow_rotary();
+  batch_ = &batch;
+  pass_ = {.options = &options,
+           .offsets = batch.offsets,
+           .positions = positions_,
+           .rotary = config_->positions == PositionKind::rotary ? &rotary_ : nullptr,
+           .source_offsets = source.offsets,
+           .source = source.rows,
+           .dsource = source.gradient};
+  View<float, 2> x = embed();
+  if (options.observer != nullptr) options.observer->reached(side_, -1, x);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+    x = blocks_[layer].forward(x, pass_, tapes_[layer], scratch);
+    if (options.observer != nullptr) {
+      options.observer->reached(side_, static_cast<int64_t>(layer), x);
+    }
+  }
+  last_ = x;
+  if (final_norm_.exists()) {
+    final_norm_.forward(x, final_.like(x));
+    x = final_.view();
+  }
+  if (drops_finally_) dropout(x, pass_.dropout(final_stream_), x);
+  return x;
+}
+
+void TrainedStack::backward(View<float, 2> d, TrainedBlock::Scratch& scratch) {
+  if (drops_finally_) dropout(d, pass_.dropout(final_stream_), d);
+  if (final_norm_.exists()) final_norm_.backward(last_, d, {.dx = d});
+  for (size_t layer = blocks_.size(); layer-- > 0;) {
+    blocks_[layer].backward(d, pass_, tapes_[layer], scratch);
+  }
+  backward_embeddings(d);
+}
+
+View<float, 2> TrainedStack::embed() {
+  const View<float, 2> words = summed_.shaped(batch_->rows(), config_->embedding_width);
+  word_->forward(batch_->ids, config_->embedding_scale, false, words);
+  if (position_.exists()) {
+    position_rows_ = position_rows(*config_, *batch_, positions_);
+    position_.forward(position_rows_, 1, true, words);
+  }
+  if (token_type_.exists()) {
+    types_ = batch_->types;
+    types_.resize(batch_->rows());
+    token_type_.forward(types_, 1, true, words);
+  }
+  View<float, 2> x = words;
+  if (embedding_norm_.exists()) {
+    x = embedded_.like(words);
+    embedding_norm_.forward(words, x);
+  }
+  dropout(x, pass_.dropout(embedding_stream_), x);
+  if (!embedding_projection_.exists()) return x;
+  embedding_projection_.forward(x, projected_.shaped(x.extent(0), config_->width));
+  return projected_.view();
+}
+
+void TrainedStack::backward_embeddings(View<float, 2> d) {
+  if (embedding_projection_.exists()) {
+    const View<float, 2> x = embedding_norm_.exists() ? embedded_.view() : summed_.view();
+    const View<float, 2> dx = dembedded_.like(x);
+    embedding_projection_.backward(x, d, {.dx = dx});
+    d = dx;
+  }
+  dropout(d, pass_.dropout(embedding_stream_), d);
+  if (embedding_norm_.exists()) embedding_norm_.backward(summed_.view(), d, {.dx = d});
+  word_->backward(d, batch_->ids, config_->embedding_scale);
+  if (position_.exists()) position_.backward(d, position_rows_, 1);
+  if (token_type_.exists()) token_type_.backward(d, types_, 1);
+}
+
+void TrainedStack::grow_rotary() {
+  if (config_->positions != PositionKind::rotary || positions_.empty()) return;
+  const int64_t needed = std::ranges::max(positions_) + 1;
+  if (rotary_.positions() >= needed) return;
+  rotary_ = RotaryTable(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed))),
+                        config_->rotary.inverse_frequencies, config_->rotary.attention_factor);
+}
+
+}  // namespace headwise

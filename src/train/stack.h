@@ -1,0 +1,76 @@
+// A stack of blocks with its embeddings in training: an encoder, or a decoder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/block.h"
+
+namespace headwise {
+
+class TrainedStack {
+ public:
+  struct Place {
+    const ModelConfig& config;
+    Side side;
+    const std::string& prefix;
+    std::span<const AttentionSite> sites;
+    const Deviations& deviations;
+    TrainedEmbedding* shared_word;  // the encoder's, for a decoder that may use it
+    uint64_t& streams;
+  };
+  /// The encoder's side of cross attention.
+  struct Source {
+    std::span<const int64_t> offsets{};
+    View<const float, 2> rows{};
+    View<float, 2> gradient{};  // added to
+  };
+
+  TrainedStack(Declarations& declare, const Place& place);
+  TrainedStack(const TrainedStack&) = delete;
+  TrainedStack& operator=(const TrainedStack&) = delete;
+
+  /// From token ids to the last hidden states, in memory of the stack; `batch`, `options` and
+  /// `source` must be there until backward. Throws Error for tokens that do not fit the model.
+  View<float, 2> forward(const TokenBatch& batch, const PassOptions& options, const Source& source,
+                         TrainedBlock::Scratch& scratch);
+
+  /// Of the last forward: d [T, C] is the gradient of what it gave, and is used up.
+  void backward(View<float, 2> d, TrainedBlock::Scratch& scratch);
+
+  std::span<TrainedBlock> blocks() { return blocks_; }
+  std::span<const TrainedBlock> blocks() const { return blocks_; }
+  TrainedEmbedding& word() { return *word_; }
+
+ private:
+  void declare_word(Declarations& declare, const Place& place, const StackNaming& naming);
+  void declare_positions(Declarations& declare, const Place& place, const StackNaming& naming);
+  View<float, 2> embed();
+  void backward_embeddings(View<float, 2> d);
+  void grow_rotary();
+
+  const ModelConfig* config_;
+  Side side_;
+  bool drops_finally_;
+  TrainedEmbedding own_word_, position_, token_type_;
+  TrainedEmbedding* word_ = nullptr;
+  TrainedNorm embedding_norm_, final_norm_;
+  TrainedLinear embedding_projection_;  // or none
+  TrainedRelativeBias relative_;
+  std::vector<TrainedBlock> blocks_;
+  uint64_t embedding_stream_ = 0, final_stream_ = 0;
+  RotaryTable rotary_;
+
+  // The last forward.
+  const TokenBatch* batch_ = nullptr;
+  StackPass pass_;
+  std::vector<int64_t> positions_;
+  std::vector<int32_t> position_rows_, types_;
+  Rows summed_, embedded_, projected_, final_, dembedded_;
+  View<float, 2> last_;
+  std::vector<TrainedBlock::Tape> tapes_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,255 @@
+// Loading, making and saving a model that is trained.
+#include "headwise/train/trainable_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "io/file.h"
+#include "model/stack_layout.h"
+#include "model/task_head.h"
+#include "model/weight_reader.h"
+#include "train/adapt.h"
+#include "train/initialise.h"
+#include "train/network.h"
+#include "train/stored_tensors.h"
+#include "train/weights.h"
+
+namespace headwise {
+namespace {
+
+constexpr size_t kLargestConfig = 16 << 20;
+
+/// What transformers puts before the names of the base model's tensors.
+std::string usual_prefix(const ModelConfig& config) {
+  const auto& prefixes = weight_names(config.model_type).prefixes;
+  return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
+}
+
+/// The output layer that a folder has, but that is not trained.
+void ignore_output(const ModelConfig& config, const std::string& prefix, WeightReader& reader) {
+  const TaskNames names = task_names(config, prefix);
+  std::vector<std::string> layers = {names.output};
+  for (const TaskStep& step : names.steps) layers.insert(layers.end(), {step.dense, step.norm});
+  for (const std::string& layer : layers) {
+    reader.ignore(layer + ".weight");
+    reader.ignore(layer + ".bias");
+  }
+  reader.ignore(names.bias);
+}
+
+}  // namespace
+
+struct TrainableModel::Parts {
+  std::string json;
+  ModelConfig config;
+  std::vector<Parameter> parameters;
+  std::vector<StoredTensor> tensors;
+  std::unique_ptr<Network> network;
+
+  // Tensors of the loaded folder that go into the saved one as they are.
+  std::optional<TensorFiles> files;
+  std::vector<const TensorInfo*> carried;
+
+  void finish(Declarations& declared) {
+    parameters = std::move(declared.parameters);
+    for (Declarations::Tensor& tensor : declared.tensors) {
+      tensors.push_back(std::move(tensor.stored));
+    }
+    repack();
+  }
+
+  void repack() {
+    for (TrainedAttention* attention : network->attentions()) attention->repack();
+  }
+};
+
+namespace {
+
+/// Takes the weights of a model out of a folder.
+class Loader {
+ public:
+  Loader(WeightReader& reader, std::string stored_prefix, std::string prefix)
+      : reader_(reader), stored_prefix_(std::move(stored_prefix)), prefix_(std::move(prefix)) {}
+
+  /// The name that a tensor of the model has in the folder.
+  std::string stored(const std::string& name) const {
+    if (!name.starts_with(prefix_)) return name;
+    return stored_prefix_ + name.substr(prefix_.size());
+  }
+
+  void fill(Declarations& declared, bool fresh_output, uint64_t seed) {
+    Dtype dtype = Dtype::kF32;
+    for (Declarations::Tensor& tensor : declared.tensors) {
+      const std::string name = stored(tensor.stored.name);
+      if (fresh_output && tensor.of_output && !fits(name, tensor.stored.shape)) {
+        reader_.ignore(name);
+        initialise(tensor, seed);
+      } else {
+        const TensorInfo& info = reader_.take(name, tensor.stored.shape);
+        const Floats floats = reader_.floats(info);
+        scatter({floats.data, static_cast<size_t>(info.size())}, tensor.stored);
+        reader_.files().release(info);
+        dtype = info.dtype;
+      }
+      tensor.stored.dtype = dtype;
+    }
+    for (const Declarations::Copy& copy : declared.copies) check_copy(copy);
+  }
+
+ private:
+  bool fits(const std::string& name, const std::vector<int64_t>& shape) const {
+    const TensorInfo* const info = reader_.files().find(name);
+    return info != nullptr && info->shape == shape;
+  }
+
+  void check_copy(const Declarations::Copy& copy) {
+    const TensorInfo* const original =
+        copy.of.empty() ? nullptr : reader_.files().find(stored(copy.of));
+    if (original == nullptr) {
+      reader_.ignore(stored(copy.name));
+    } else {
+      reader_.same_as(stored(copy.name), *original);
+    }
+  }
+
+  WeightReader& reader_;
+  std::string stored_prefix_, prefix_;
+};
+
+}  // namespace
+
+TrainableModel::TrainableModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+TrainableModel::TrainableModel(TrainableModel&&) noexcept = default;
+TrainableModel& TrainableModel::operator=(TrainableModel&&) noexcept = default;
+TrainableModel::~TrainableModel() = default;
+
+TrainableModel TrainableModel::load(const std::filesystem::path& folder, const TrainFor& what,
+                                    const LoadOptions& options) {
+  const std::filesystem::path file = folder / "config.json";
+  const std::string text = read_file(file, kLargestConfig);
+  ModelConfig saved = parse_config(text, file.string(), options.config);
+  WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
+                                                  .allow_unexpected = options.allow_unexpected});
+  const std::string stored_prefix = find_prefix(saved, reader);
+  if (!TaskHead::was_saved(saved, stored_prefix, reader)) saved.task = Task::hidden;
+
+  auto parts = std::make_unique<Parts>();
+  Adapted adapted = adapt_config(text, file.string(), saved, what, options.config);
+  parts->json = std::move(adapted.json);
+  parts->config = std::move(adapted.config);
+  check_trainable(parts->config);
+  const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
+  Loader loader(reader, stored_prefix, prefix);
+  Declarations declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
+  Similarity similarity = parts->config.task == Task::hidden ? Similarity(folder) : Similarity();
+  parts->network = std::make_unique<Network>(
+      parts->config, declared,
+      Network::Options{.prefix = prefix,
+                       .deviations = read_deviations(parts->config, parts->json),
+                       .fresh = adapted.fresh},
+      std::move(similarity));
+  loader.fill(declared, adapted.fresh, what.seed);
+  if (adapted.fresh) {
+    ignore_output(saved, stored_prefix, reader);
+  } else {
+    parts->carried = reader.left_over();
+  }
+  reader.finish();
+  parts->files = reader.files();
+  parts->finish(declared);
+  return TrainableModel(std::move(parts));
+}
+
+TrainableModel TrainableModel::create(const std::string& config_json, const Initialisation& how) {
+  auto parts = std::make_unique<Parts>();
+  parts->json = config_json;
+  parts->config = parse_config(config_json, "config.json");
+  check_trainable(parts->config);
+  Declarations declared([](const std::string&) { return false; });
+  parts->network = std::make_unique<Network>(
+      parts->config, declared,
+      Network::Options{.prefix = usual_prefix(parts->config),
+                       .deviations = read_deviations(parts->config, config_json),
+                       .fresh = true},
+      Similarity());
+  for (const Declarations::Tensor& tensor : declared.tensors) initialise(tensor, how.seed);
+  if (how.same_heads) {
+    for (TrainedAttention* attention : parts->network->attentions()) attention->make_heads_equal();
+  }
+  parts->finish(declared);
+  return TrainableModel(std::move(parts));
+}
+
+Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& options) {
+  return parts_->network->run(batch, options, true);
+}
+
+Loss TrainableModel::evaluate(const TrainingBatch& batch, const PassOptions& options) {
+  return parts_->network->run(batch, options, false);
+}
+
+void TrainableModel::clear_gradients() {
+  for (const Parameter& parameter : parts_->parameters) {
+    std::ranges::fill(parameter.gradient, 0.f);
+  }
+}
+
+void TrainableModel::changed() { parts_->repack(); }
+
+std::span<Parameter> TrainableModel::parameters() { return parts_->parameters; }
+std::span<const StoredTensor> TrainableModel::tensors() const { return parts_->tensors; }
+
+std::vector<double> TrainableModel::head_gradient_norms() const {
+  std::vector<double> norms(heads());
+  const std::vector<TrainedAttention*> layers = parts_->network->attentions();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const AttentionSite& site = attentions()[i];
+    layers[i]->gradient_norms(std::span(norms).subspan(site.first, site.heads.size()));
+  }
+  return norms;
+}
+
+const ModelConfig& TrainableModel::config() const { return parts_->config; }
+const std::string& TrainableModel::config_json() const { return parts_->json; }
+std::span<const AttentionSite> TrainableModel::attentions() const {
+  return parts_->network->sites();
+}
+
+int64_t TrainableModel::heads() const {
+  int64_t heads = 0;
+  for (const AttentionSite& site : attentions()) heads += std::ssize(site.heads);
+  return heads;
+}
+
+void TrainableModel::save(const std::filesystem::path& folder) const {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) {
+    throw Error({.what = "the folder of a model cannot be made",
+                 .where = folder.string(),
+                 .got = failed.message()});
+  }
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : parts_->tensors) {
+    bytes.push_back(bytes_of(tensor));
+    tensors.push_back(
+        {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = bytes.back()});
+  }
+  for (const TensorInfo* tensor : parts_->carried) {
+    tensors.push_back({.name = tensor->name,
+                       .dtype = tensor->dtype,
+                       .shape = tensor->shape,
+                       .bytes = tensor->bytes});
+  }
+  write_tensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  write_file_whole(folder / "config.json", parts_->json);
+}
+
+}  // namespace headwise

@@ -1,0 +1,56 @@
+// Memory of weights, and the lists that describe it.
+#include "train/weights.h"
+
+#include "headwise/core/shape.h"
+
+namespace headwise {
+
+Weights::Weights(int64_t size, bool trained)
+    : values_(Buffer::zeros(size)), gradient_(Buffer::zeros(trained ? size : 0)) {}
+
+View<float, 1> Weights::of(const Buffer& buffer) {
+  return buffer.size() == 0 ? View<float, 1>() : buffer.view({buffer.size()});
+}
+
+View<float, 2> Weights::of(const Buffer& buffer, int64_t rows) {
+  return buffer.size() == 0 ? View<float, 2>() : buffer.view({rows, buffer.size() / rows});
+}
+
+void Declarations::parameter(const std::string& name, std::span<float> values,
+                             std::span<float> gradient, bool decays) {
+  if (values.empty()) return;
+  parameters.push_back({.name = name, .values = values, .gradient = gradient, .decays = decays});
+}
+
+void Declarations::tensor(const std::string& name, std::vector<int64_t> shape,
+                          std::vector<TensorPart> parts, const Start& start) {
+  tensors.push_back({.stored = {.name = name, .shape = std::move(shape), .parts = std::move(parts)},
+                     .start = start,
+                     .of_output = in_output});
+}
+
+Weights Declarations::matrix(const std::string& parameter_name, const std::string& tensor_name,
+                             int64_t rows, int64_t columns, const Start& start, bool transposed) {
+  Weights weights(checked_mul(rows, columns));
+  parameter(parameter_name, weights.values(), weights.gradient(), true);
+  TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows)};
+  std::vector<int64_t> shape = {rows, columns};
+  if (transposed) {
+    part = {.values = headwise::transposed(part.values),
+            .gradient = headwise::transposed(part.gradient)};
+    shape = {columns, rows};
+  }
+  tensor(tensor_name, std::move(shape), {part}, start);
+  return weights;
+}
+
+Weights Declarations::vector(const std::string& parameter_name, const std::string& tensor_name,
+                             int64_t size, const Start& start) {
+  Weights weights(size);
+  parameter(parameter_name, weights.values(), weights.gradient(), false);
+  tensor(tensor_name, {size}, {{.values = weights.matrix(1), .gradient = weights.dmatrix(1)}},
+         start);
+  return weights;
+}
+
+}  // namespace headwise

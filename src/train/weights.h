@@ -1,0 +1,95 @@
+// Weights with their gradients, and the lists that describe those of a whole model: pieces of
+// memory for an optimiser, tensors for a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/core/view.h"
+#include "headwise/train/trainable_model.h"
+
+namespace headwise {
+
+/// What a tensor holds in a model that begins.
+struct Start {
+  enum class Kind { zeros, ones, normal };
+  Kind kind = Kind::zeros;
+  float deviation = 0;    // of the normal distribution
+  int64_t zero_row = -1;  // that of padding, or none
+
+  static Start zeros() { return {}; }
+  static Start ones() { return {.kind = Kind::ones}; }
+  static Start normal(double deviation, int64_t zero_row = -1) {
+    return {Kind::normal, static_cast<float>(deviation), zero_row};
+  }
+};
+
+/// A matrix or a vector; at first all 0.
+class Weights {
+ public:
+  Weights() = default;
+  explicit Weights(int64_t size, bool trained = true);
+
+  bool exists() const { return values_.size() > 0; }
+  int64_t size() const { return values_.size(); }
+  std::span<float> values() const { return values_.span(); }
+  std::span<float> gradient() const { return gradient_.span(); }  // none if not trained
+
+  View<float, 1> vector() const { return of(values_); }
+  View<float, 1> dvector() const { return of(gradient_); }
+  View<float, 2> matrix(int64_t rows) const { return of(values_, rows); }
+  View<float, 2> dmatrix(int64_t rows) const { return of(gradient_, rows); }
+
+ private:
+  static View<float, 1> of(const Buffer& buffer);
+  static View<float, 2> of(const Buffer& buffer, int64_t rows);
+
+  Buffer values_, gradient_;
+};
+
+/// Layers declare here what they are made of, when they are made.
+class Declarations {
+ public:
+  struct Copy {
+    std::string name, of;  // tensors that checkpoints may have twice
+  };
+  struct Tensor {
+    StoredTensor stored{};
+    Start start{};
+    bool of_output = false;  // made anew if the checkpoint has none
+  };
+
+  /// `has`: whether the checkpoint has a tensor of this name.
+  explicit Declarations(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
+
+  bool has(const std::string& name) const { return has_(name); }
+
+  void parameter(const std::string& name, std::span<float> values, std::span<float> gradient,
+                 bool decays);
+  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+              const Start& start);
+
+  /// Weights of a matrix [rows, columns] or a vector that a checkpoint stores as they are, or
+  /// transposed.
+  Weights matrix(const std::string& parameter, const std::string& tensor, int64_t rows,
+                 int64_t columns, const Start& start, bool transposed = false);
+  Weights vector(const std::string& parameter, const std::string& tensor, int64_t size,
+                 const Start& start);
+
+  void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
+
+  std::vector<Parameter> parameters{};
+  std::vector<Tensor> tensors{};
+  std::vector<Copy> copies{};
+  bool in_output = false;  // what is declared now belongs to the output layer
+
+ private:
+  std::function<bool(const std::string&)> has_;
+};
+
+}  // namespace headwise
