@@ -15,6 +15,7 @@
 #include "hwy/highway.h"
 #include "kernels/activation-inl.h"
 #include "kernels/gemm_plan.h"
+#include "kernels/lambda.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::HWY_NAMESPACE {
@@ -31,6 +32,13 @@ inline constexpr int kSums = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 inline constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 12 : kSums / kVectors;
 constexpr int tile_panels(int rows) {
   return std::clamp(kSums / (rows * kVectors), 1, kMaxTilePanels);
+}
+
+/// What a copy reads soon: whole lines of `count` elements.
+template <class T>
+HWY_INLINE void fetch_elements(const T* from, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
 }
 
 template <class T>
@@ -50,29 +58,45 @@ HWY_INLINE void transpose_4x4(const T* from, ptrdiff_t from_stride, T* to, ptrdi
   hn::StoreU(hn::ConcatUpperUpper(d, upper23, upper01), d, to + 3 * to_stride);
 }
 
+/// to[R, C] = from[R, C] for multiples of 4 and rows of `from` that are contiguous down a column.
+/// Goes along those: columns often lie a power of two apart, which caches hold few of.
+template <class T>
+void transpose_fours(View<const T, 2> from, View<T, 2> to) {
+  constexpr int64_t kAhead = 8;
+  const auto [rows, columns] = from.shape();
+  for (int64_t c = 0; c < columns; c += 4) {
+    for (int64_t ahead = c + kAhead; ahead < std::min(c + kAhead + 4, columns); ++ahead) {
+      fetch_elements(&from(0, ahead), rows);
+    }
+    for (int64_t r = 0; r < rows; r += 4) {
+      transpose_4x4(&from(r, c), from.stride(1), &to(r, c), to.stride(0));
+    }
+  }
+}
+
 /// to[R, C] = from[R, C], fast when either stride of `from` is 1.
 template <class T>
 void copy_elements(View<const T, 2> from, View<T, 2> to) {
   const auto [rows, columns] = from.shape();
   if (rows == 0 || columns == 0) return;
   if (from.stride(1) == 1) {
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(&from(r, 0), columns, &to(r, 0));
+    constexpr int64_t kAhead = 2;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (r + kAhead < rows) fetch_elements(&from(r + kAhead, 0), columns);
+      std::copy_n(&from(r, 0), columns, &to(r, 0));
+    }
     return;
   }
   const bool by_fours = from.stride(0) == 1;
-  const int64_t whole_rows = by_fours ? rows / 4 * 4 : 0;
-  const int64_t whole_columns = by_fours ? columns / 4 * 4 : 0;
-  for (int64_t r = 0; r < whole_rows; r += 4) {
-    for (int64_t c = 0; c < whole_columns; c += 4) {
-      transpose_4x4(&from(r, c), from.stride(1), &to(r, c), to.stride(0));
+  const Range whole_rows{0, by_fours ? rows / 4 * 4 : 0};
+  const Range whole_columns{0, by_fours ? columns / 4 * 4 : 0};
+  transpose_fours(block(from, whole_rows, whole_columns), block(to, whole_rows, whole_columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = r < whole_rows.end ? whole_columns.end : 0; c < columns; ++c) {
+      to(r, c) = from(r, c);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to(r, c) = from(r, c);
-  }
 }
-
-void copy_matrix(View<const float, 2> from, View<float, 2> to) { copy_elements(from, to); }
 
 /// Columns [kPanel * panel, …) of b[K, N] as K rows of kPanel elements, zeros beyond N.
 template <class T>
@@ -134,11 +158,21 @@ struct Float16 {
 
 inline constexpr int64_t kRowsAhead = 64;
 
-/// sums[R][P * kPanel] = a[R][depth] · P panels, each sum one chain of FMAs in the order of k.
+/// Where the sums of a tile go, and what is added to them on the way; nothing for null pointers.
+struct TileEnd {
+  float* out;
+  ptrdiff_t stride;
+  bool add;  // to what `out` holds
+  const float* bias;
+  const float* residual;
+  ptrdiff_t residual_stride;
+};
+
+/// end.out[R][P * kPanel] = a[R][depth] · P panels, each sum one chain of FMAs in the order of k.
 template <class Weights, int R, int P>
 void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride,
           const typename Weights::Element* HWY_RESTRICT panels, ptrdiff_t panel_stride,
-          int64_t depth, float* HWY_RESTRICT sums) {
+          int64_t depth, const TileEnd& end) {
   constexpr int kWidth = P * kVectors;
   const Wide d;
   WideVec sum[R][kWidth];
@@ -176,17 +210,34 @@ void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride,
       }
     }
   }
-  HWY_UNROLL(16)
-  for (int r = 0; r < R; ++r) {
+  const auto for_sums = [&](const auto& visit) HEADWISE_LAMBDA {
     HWY_UNROLL(16)
-    for (int v = 0; v < kWidth; ++v) hn::Store(sum[r][v], d, sums + (r * kWidth + v) * kLanes);
+    for (int r = 0; r < R; ++r) {
+      HWY_UNROLL(16)
+      for (int v = 0; v < kWidth; ++v) visit(sum[r][v], r, v * kLanes);
+    }
+  };
+  if (end.add) {
+    for_sums([&](WideVec& x, int r, int c)
+                 HEADWISE_LAMBDA { x = hn::Add(hn::LoadU(d, end.out + r * end.stride + c), x); });
   }
+  if (end.bias != nullptr) {
+    for_sums([&](WideVec& x, int, int c)
+                 HEADWISE_LAMBDA { x = hn::Add(x, hn::LoadU(d, end.bias + c)); });
+  }
+  if (end.residual != nullptr) {
+    for_sums([&](WideVec& x, int r, int c) HEADWISE_LAMBDA {
+      x = hn::Add(x, hn::LoadU(d, end.residual + r * end.residual_stride + c));
+    });
+  }
+  for_sums([&](WideVec& x, int r, int c)
+               HEADWISE_LAMBDA { hn::StoreU(x, d, end.out + r * end.stride + c); });
 }
 
 template <class Weights>
 struct TileChoice {
   using Tile = void (*)(const float*, ptrdiff_t, const typename Weights::Element*, ptrdiff_t,
-                        int64_t, float*);
+                        int64_t, const TileEnd&);
   int panels;  // as many as `wide` takes at once
   Tile wide;
   Tile narrow;  // one panel, for what is left over
@@ -200,127 +251,131 @@ constexpr auto tile_choices(std::integer_sequence<int, R...>) {
 template <class Weights>
 inline constexpr auto kTiles = tile_choices<Weights>(std::make_integer_sequence<int, kTileRows>());
 
-/// out[R, N] = sums, or out += sums; rows of sums are `stride` apart.
-inline void store_tile(const float* sums, int64_t stride, bool add, View<float, 2> out) {
-  const Wide d;
-  for (int64_t r = 0; r < out.extent(0); ++r, sums += stride) {
-    float* to = &out(r, 0);
-    int64_t c = 0;
-    for (; c + kLanes <= out.extent(1); c += kLanes) {
-      const WideVec sum = hn::Load(d, sums + c);
-      hn::StoreU(add ? hn::Add(hn::LoadU(d, to + c), sum) : sum, d, to + c);
+/// The first `columns` of sums[R], which are `stride` apart, to where they go.
+inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, int64_t columns,
+                            const TileEnd& end) {
+  for (int64_t r = 0; r < rows; ++r, sums += stride) {
+    float* const to = end.out + r * end.stride;
+    for (int64_t c = 0; c < columns; ++c) {
+      float x = end.add ? to[c] + sums[c] : sums[c];
+      if (end.bias != nullptr) x += end.bias[c];
+      if (end.residual != nullptr) x += end.residual[r * end.residual_stride + c];
+      to[c] = x;
     }
-    for (; c < out.extent(1); ++c) to[c] = add ? to[c] + sums[c] : sums[c];
   }
 }
 
-/// out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow.
+/// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow.
 template <class Weights>
 void multiply_strip(View<const float, 2> a, const typename Weights::Element* panels,
-                    ptrdiff_t panel_stride, bool add, View<float, 2> out) {
-  alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
-  const int64_t rows = out.extent(0);
+                    ptrdiff_t panel_stride, int64_t columns, TileEnd end) {
+  const int64_t rows = a.extent(0);
   const auto& choice = kTiles<Weights>[rows - 1];
-  for (int64_t c = 0; c < out.extent(1);) {
-    const bool wide = out.extent(1) - c > (choice.panels - 1) * kPanel;
+  for (int64_t c = 0; c < columns;) {
+    const bool wide = columns - c > (choice.panels - 1) * kPanel;
     const int64_t width = (wide ? choice.panels : 1) * kPanel;
     const auto multiply = wide ? choice.wide : choice.narrow;
-    for (int64_t r = 0; r < rows; ++r) hwy::Prefetch(&out(r, c));
-    multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), sums);
-    store_tile(sums, width, add, block(out, {0, rows}, {c, std::min(c + width, out.extent(1))}));
+    if (HWY_LIKELY(c + width <= columns)) {
+      for (int64_t r = 0; r < rows; ++r) hwy::Prefetch(end.out + r * end.stride);
+      multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), end);
+    } else {
+      alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
+      multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), {sums, width});
+      end_narrow_tile(sums, width, rows, columns - c, end);
+    }
     panels += width / kPanel * panel_stride;
     c += width;
+    end.out += width;
+    if (end.bias != nullptr) end.bias += width;
+    if (end.residual != nullptr) end.residual += width;
   }
 }
 
-/// One vector through the epilogue; null pointers are steps that are not asked for.
+/// out = activation(out) + residual, if there is one.
 template <class Act>
-HWY_INLINE void finish_vector(const float* bias, const float* residual, float* out) {
+void activate_strip(View<const float, 2> residual, View<float, 2> out) {
   const Wide d;
-  WideVec v = hn::LoadU(d, out);
-  if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias));
-  v = Act::apply(d, v);
-  if (residual != nullptr) v = hn::Add(v, hn::LoadU(d, residual));
-  hn::StoreU(v, d, out);
-}
-
-template <class Act>
-void finish_row(const float* bias, const float* residual, float* out, int64_t columns) {
-  const auto at = [](const float* p, int64_t c) { return p == nullptr ? nullptr : p + c; };
-  int64_t c = 0;
-  for (; c + kLanes <= columns; c += kLanes) {
-    finish_vector<Act>(at(bias, c), at(residual, c), out + c);
-  }
-  const int64_t rest = columns - c;
-  if (rest == 0) return;
-  // The last columns go through copies, so that nothing beyond the end is touched.
-  float bias_part[kLanes] = {};
-  float residual_part[kLanes] = {};
-  float out_part[kLanes] = {};
-  if (bias != nullptr) std::copy_n(bias + c, rest, bias_part);
-  if (residual != nullptr) std::copy_n(residual + c, rest, residual_part);
-  std::copy_n(out + c, rest, out_part);
-  finish_vector<Act>(bias ? bias_part : nullptr, residual ? residual_part : nullptr, out_part);
-  std::copy_n(out_part, rest, out + c);
-}
-
-inline void finish_block(const Epilogue& epilogue, Range rows, Range columns, View<float, 2> out) {
-  const float* bias = epilogue.bias.data();
-  const bool residual = epilogue.residual.data() != nullptr;
-  if (bias == nullptr && !residual && epilogue.activation == Activation::none) return;
-  const auto finish =
-      with_activation(epilogue.activation, [](auto act) { return &finish_row<decltype(act)>; });
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    finish(bias == nullptr ? nullptr : bias + columns.begin,
-           residual ? &epilogue.residual(r, columns.begin) : nullptr, &out(r, columns.begin),
-           columns.size());
+  const int64_t columns = out.extent(1);
+  for (int64_t r = 0; r < out.extent(0); ++r) {
+    float* const to = &out(r, 0);
+    const float* const more = residual.data() == nullptr ? nullptr : &residual(r, 0);
+    int64_t c = 0;
+    for (; c + kLanes <= columns; c += kLanes) {
+      const WideVec v = Act::apply(d, hn::LoadU(d, to + c));
+      hn::StoreU(more == nullptr ? v : hn::Add(v, hn::LoadU(d, more + c)), d, to + c);
+    }
+    if (c == columns) continue;
+    // The last columns go through a copy, so that nothing beyond the end is touched.
+    alignas(64) float part[kLanes] = {};
+    std::copy_n(to + c, columns - c, part);
+    hn::Store(Act::apply(d, hn::Load(d, part)), d, part);
+    for (int64_t i = 0; c + i < columns; ++i) to[c + i] = part[i] + (more ? more[c + i] : 0);
   }
 }
 
-/// Part i of `parts` of what the next group of panels begins with, brought into L2.
+/// Rows [begin, end) of a panel brought into L2.
 template <class T>
-HWY_INLINE void prefetch_part(const T* panels, int64_t depth, int64_t i, int64_t parts) {
-  const Range part = even_part({0, depth}, i, parts);
-  for (int64_t k = part.begin; k < part.end; ++k) __builtin_prefetch(panels + k * kPanel, 0, 2);
+HWY_INLINE void prefetch_rows(const T* panel, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) __builtin_prefetch(panel + k * kPanel, 0, 2);
 }
 
 /// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
 /// same sets of L2, so many rows are copied; few rows fit L1 as they are.
 inline View<const float, 2> stage_rows(View<const float, 2> a, float* copy) {
-  if (a.extent(0) <= kFewRows) return a;
+  if (a.extent(0) <= kFewRows && a.stride(1) == 1) return a;
   const View<float, 2> staged(copy, a.shape(), {kStagedStride, 1});
-  copy_matrix(a, staged);
+  copy_elements(a, staged);
   return staged;
 }
 
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
-/// which are in L2, pass over it and the next group comes nearer; the epilogue finds the block in
-/// L2.
+/// which are in L2, pass over it and the next group comes nearer; each strip is finished while it
+/// is in L1.
 template <class Weights>
 void multiply_block_of(const Product& product, Range rows, Range columns) {
   using Element = typename Weights::Element;
   alignas(64) float copy[kBlockRows * kStagedStride];
   const int64_t strips = ceil_div(rows.size(), kTileRows);
-  const int64_t group = kTiles<Weights>[even_part(rows, 0, strips).size() - 1].panels * kPanel;
+  const int64_t height = rows.size() / strips, higher = rows.size() % strips;  // strips by one row
+  const int64_t group = kTiles<Weights>[height + (higher > 0 ? 1 : 0) - 1].panels * kPanel;
   const int64_t depth_all = product.a.extent(1);
-  const auto out = product.out.rows(rows.begin, rows.end);
+  const Epilogue& epilogue = product.epilogue;
+  const bool activated = epilogue.activation != Activation::none;
+  const auto activate =
+      with_activation(epilogue.activation, [](auto act) { return &activate_strip<decltype(act)>; });
   for (int64_t k = 0; k == 0 || k < depth_all; k += kBlockDepth) {
     const Range depth{k, std::min(k + kBlockDepth, depth_all)};
+    const bool last = product.last && depth.end == depth_all;
+    const int64_t fetched = ceil_div(depth.size(), strips);  // rows of the next panel, by a strip
     const auto a = stage_rows(block(product.a, rows, depth), copy);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const panels = reinterpret_cast<const Element*>(product.panels) +
                                     c / kPanel * product.panel_stride + k * kPanel;
       const Element* const next = panels + group / kPanel * product.panel_stride;
+      // Strips as even_part() cuts them, without its divisions.
+      Range strip{0, 0};
       for (int64_t s = 0; s < strips; ++s) {
-        const Range strip = even_part({0, rows.size()}, s, strips);
-        if (strips > 1 && part.end < columns.end) prefetch_part(next, depth.size(), s, strips);
-        multiply_strip<Weights>(a.rows(strip.begin, strip.end), panels, product.panel_stride,
-                                product.add || k > 0, block(out, strip, part));
+        strip = {strip.end, strip.end + height + (s < higher ? 1 : 0)};
+        const Range out_rows{rows.begin + strip.begin, rows.begin + strip.end};
+        const auto out = block(product.out, out_rows, part);
+        const auto residual =
+            block(last ? epilogue.residual : decltype(epilogue.residual)(), out_rows, part);
+        if (strips > 1 && part.end < columns.end) {
+          prefetch_rows(next, s * fetched, std::min((s + 1) * fetched, depth.size()));
+        }
+        multiply_strip<Weights>(
+            a.rows(strip.begin, strip.end), panels, product.panel_stride, part.size(),
+            {.out = out.data(),
+             .stride = out.stride(0),
+             .add = product.add || k > 0,
+             .bias = last && epilogue.bias.data() != nullptr ? epilogue.bias.data() + c : nullptr,
+             .residual = activated ? nullptr : residual.data(),
+             .residual_stride = residual.stride(0)});
+        if (last && activated) activate(residual, out);
       }
     }
   }
-  if (product.last) finish_block(product.epilogue, rows, columns, product.out);
 }
 
 void multiply_block(const Product& product, Range rows, Range columns) {

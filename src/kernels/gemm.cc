@@ -19,11 +19,10 @@ namespace {
 
 HWY_EXPORT(pack_panel_float);
 HWY_EXPORT(pack_panel_half);
-HWY_EXPORT(copy_matrix);
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(sum_columns);
 
-// How much of its operands gemm reorders at a time: little enough to stay in L3.
+// How much of its right operand gemm packs at a time: little enough to stay in L3.
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
 constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kSumColumns = 64;
@@ -65,24 +64,13 @@ int64_t panel_bytes(View<const T, 2> weights) {
   return checked_mul(row, weights.extent(1));
 }
 
-/// The same matrix with contiguous columns: `a` itself, or its copy in `scratch`.
-View<const float, 2> with_contiguous_columns(View<const float, 2> a, const Buffer& scratch) {
-  if (a.stride(1) == 1) return a;
-  const View<float, 2> copy(scratch.data(), a.shape());
-  parallel_panels(a.extent(0), kBlockRows, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(copy_matrix)(a.rows(begin, end), copy.rows(begin, end));
-  });
-  return copy;
-}
-
 void multiply(const Product& product) {
   const Range rows{0, product.out.extent(0)};
   const int64_t columns = product.out.extent(1);
-  const int64_t row_blocks = ceil_div(rows.size(), kBlockRows);
-  const int64_t width = block_columns(rows.size(), row_blocks, columns);
-  const int64_t column_blocks = ceil_div(columns, width);
-  const auto multiply_item = [&](int64_t i) {
-    const Range part = even_part(rows, i / column_blocks, row_blocks);
+  const auto [row_blocks, column_blocks, width] = cut_into_blocks(rows.size(), columns);
+  const auto multiply_item = [&, column_blocks = column_blocks, width = width,
+                              row_blocks = row_blocks](int64_t i) {
+    const Range part = block_of_rows(rows.size(), i / column_blocks, row_blocks);
     const int64_t begin = i % column_blocks * width;
     HWY_DYNAMIC_DISPATCH(multiply_block)(product, part, {begin, std::min(begin + width, columns)});
   };
@@ -94,11 +82,11 @@ void multiply(const Product& product) {
   }
 }
 
-/// What is left of an epilogue for one part of the output.
-Epilogue block(const Epilogue& whole, Range rows, Range columns) {
+/// What is left of an epilogue for some columns of the output.
+Epilogue columns_of(const Epilogue& whole, int64_t rows, Range columns) {
   Epilogue part = whole;
   if (part.bias.data() != nullptr) part.bias = part.bias.rows(columns.begin, columns.end);
-  if (part.residual.data() != nullptr) part.residual = block(part.residual, rows, columns);
+  part.residual = block(part.residual, {0, rows}, columns);
   return part;
 }
 
@@ -152,20 +140,17 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   check_output("gemm", a.extent(0), b.extent(1), c, epilogue);
   const int64_t depth_most = std::min(kScratchDepth, k);
   const Buffer panels(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
-  const Buffer a_copy(a.stride(1) == 1 ? 0 : std::min(kScratchWidth, m) * depth_most);
   for_parts(n, kScratchWidth, [&, m = m](Range columns) {
     for_parts(k, kScratchDepth, [&](Range depth) {
       pack(block(b, depth, columns), panels.data());
-      for_parts(m, kScratchWidth, [&](Range rows) {
-        multiply({.a = with_contiguous_columns(block(a, rows, depth), a_copy),
-                  .panels = reinterpret_cast<const std::byte*>(panels.data()),
-                  .type = WeightType::float32,
-                  .panel_stride = depth.size() * kPanel,
-                  .out = block(c, rows, columns),
-                  .epilogue = block(epilogue, rows, columns),
-                  .add = epilogue.accumulate || depth.begin > 0,
-                  .last = depth.end == k});
-      });
+      multiply({.a = block(a, {0, m}, depth),
+                .panels = reinterpret_cast<const std::byte*>(panels.data()),
+                .type = WeightType::float32,
+                .panel_stride = depth.size() * kPanel,
+                .out = block(c, {0, m}, columns),
+                .epilogue = columns_of(epilogue, m, columns),
+                .add = epilogue.accumulate || depth.begin > 0,
+                .last = depth.end == k});
     });
   });
 }

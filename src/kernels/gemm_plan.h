@@ -21,22 +21,6 @@ inline constexpr int64_t kStagedStride =
     kBlockDepth + 16;  // no power of two: spreads over cache sets
 inline constexpr int64_t kFewRows = 32;
 
-/// Wide blocks use a staged row often; narrow ones are many, so that threads can share them evenly.
-constexpr int64_t block_columns(int64_t rows, int64_t row_blocks, int64_t columns) {
-  constexpr int64_t kUnit = 12 * kPanel;  // whole tiles, whatever their width
-  constexpr int64_t kEnoughBlocks = 16;
-  if (rows <= kFewRows) return kUnit / 3;
-  return std::clamp(row_blocks * columns / kEnoughBlocks / kUnit * kUnit, kUnit, 4 * kUnit);
-}
-
-/// Whether a product takes one thread longer than about 20 µs; starting threads takes a few.
-/// Reading a weight from memory takes as long as multiplying 8 rows with it.
-constexpr bool worth_threads(int64_t rows, int64_t columns, int64_t depth) {
-  return static_cast<double>(std::max<int64_t>(rows, 8)) * static_cast<double>(columns) *
-             static_cast<double>(depth) >
-         1e6;
-}
-
 struct Range {
   int64_t begin;
   int64_t end;
@@ -53,6 +37,48 @@ constexpr Range even_part(Range whole, int64_t i, int64_t count) {
   return {begin, begin + size + (i < larger ? 1 : 0)};
 }
 
+/// How the output of a product is cut: row_blocks times column_blocks, the columns in blocks of
+/// `width`.
+struct BlockCut {
+  int64_t row_blocks, column_blocks, width;
+};
+
+// Rows are cut at whole strips of tiles, whatever their height.
+inline constexpr int64_t kRowUnit = 12;
+
+/// A wide block uses a staged row often, a high one a panel; yet there are to be so many that
+/// threads share them evenly. If all rows fit one block, every thread reads its own weights
+/// instead.
+constexpr BlockCut cut_into_blocks(int64_t rows, int64_t columns) {
+  constexpr int64_t kUnit = 12 * kPanel;  // whole tiles, whatever their width
+  constexpr int64_t kEnough = 16, kEven = 4;
+  if (rows <= kBlockRows) {
+    const int64_t width = rows <= kFewRows
+                              ? kUnit / 3
+                              : std::clamp(columns / kEnough / kUnit * kUnit, kUnit, 4 * kUnit);
+    return {std::min<int64_t>(rows, 1), ceil_div(columns, width), width};
+  }
+  const int64_t column_blocks = std::max<int64_t>(1, ceil_div(columns, 4 * kUnit));
+  const int64_t width = ceil_div(ceil_div(columns, column_blocks), kUnit / 3) * (kUnit / 3);
+  const int64_t for_threads = std::min(kEnough / column_blocks, rows / (kBlockRows / 2));
+  const int64_t row_blocks = std::max(ceil_div(rows, kBlockRows), for_threads);
+  return {ceil_div(row_blocks, kEven) * kEven, columns == 0 ? 0 : column_blocks, width};
+}
+
+/// Block i of `count` of a product's rows.
+constexpr Range block_of_rows(int64_t rows, int64_t i, int64_t count) {
+  const Range units = even_part({0, ceil_div(rows, kRowUnit)}, i, count);
+  return {units.begin * kRowUnit, std::min(units.end * kRowUnit, rows)};
+}
+
+/// Whether a product takes one thread longer than about 20 µs; starting threads takes a few.
+/// Reading a weight from memory takes as long as multiplying 8 rows with it.
+constexpr bool worth_threads(int64_t rows, int64_t columns, int64_t depth) {
+  return static_cast<double>(std::max<int64_t>(rows, 8)) * static_cast<double>(columns) *
+             static_cast<double>(depth) >
+         1e6;
+}
+
 /// A part of a matrix; of one that is not there, such as no residual, a part that is not there.
 template <class T>
 View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
@@ -64,7 +90,7 @@ View<T, 2> block(View<T, 2> matrix, Range rows, Range columns) {
 
 /// out[M, N] (+)= a[M, K] · panels, with the epilogue if this is the last part of K.
 struct Product {
-  View<const float, 2> a;   // contiguous columns
+  View<const float, 2> a;
   const std::byte* panels;  // of `type`
   WeightType type;
   ptrdiff_t panel_stride;  // in elements

@@ -217,6 +217,30 @@ TEST_P(Gemm, EveryNumberOf16BitsIsReadRight) {
   }
 }
 
+/// dW += dYᵀ · X, long in K, is the product of training that is transposed.
+TEST_P(Gemm, GradientsOfWeightsAreTheSameForAnyNumberOfThreads) {
+  for (const auto& [m, n, k] : {Case{40, 24, 2000}, Case{260, 70, 1500}, Case{1000, 100, 800}}) {
+    const Matrix dy(k, m, 1), x(k, n, 2), start(m, n, 3);
+    set_threads(1);
+    Matrix once(start), copied(start), expected(start);
+    gemm(transposed(dy.view), x.view, once.view, {.accumulate = true});
+    Matrix dy_rows(m, k, 4);
+    for (int64_t r = 0; r < m; ++r) {
+      for (int64_t c = 0; c < k; ++c) dy_rows.view(r, c) = dy.view(c, r);
+    }
+    gemm(dy_rows.view, x.view, copied.view, {.accumulate = true});
+    EXPECT_TRUE(once.same_bits(copied));
+    gemm_ref(dy_rows.view, x.view, expected.view, {.accumulate = true});
+    expect_near(once, expected, k, fmt::format("M {} N {} K {}", m, n, k));
+    for (const int count : {2, 3, 7}) {
+      set_threads(count);
+      Matrix again(start);
+      gemm(transposed(dy.view), x.view, again.view, {.accumulate = true});
+      EXPECT_TRUE(once.same_bits(again)) << count;
+    }
+  }
+}
+
 TEST_P(Gemm, NeitherThreadsNorOtherRowsChangeABit) {
   const int64_t m = 301, n = 210, k = 700;
   const Matrix x(m, k, 1), w(n, k, 2), start(m, n, 3);
