@@ -1,0 +1,401 @@
+// What holds for every model that is trained, without asking PyTorch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
+#include "headwise/io/tensor_file.h"
+#include "headwise/model/model.h"
+#include "io/io_testing.h"
+#include "train/stored_tensors.h"
+#include "train_testing.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kArchitectures = {
+    "bert",    "roberta",  "xlm_roberta", "distilbert", "electra",       "mpnet",
+    "gpt2",    "gpt_neox", "llama",       "mistral",    "qwen2",         "qwen3",
+    "smollm3", "marian",   "t5",          "t5_gated",   "bert_sequence", "sentence_mean"};
+
+using Gradients = std::map<std::string, std::vector<float>>;
+
+Gradients gradients_of(const TrainableModel& model) {
+  Gradients found;
+  for (const StoredTensor& tensor : model.tensors()) {
+    found[tensor.name] = gather(tensor, Which::gradients);
+  }
+  return found;
+}
+
+double norm(std::span<const float> numbers) {
+  double squares = 0;
+  for (const float x : numbers) squares += double{x} * double{x};
+  return std::sqrt(squares);
+}
+
+double distance(std::span<const float> a, std::span<const float> b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += std::pow(double{a[i]} - double{b[i]}, 2);
+  return std::sqrt(squares);
+}
+
+/// Gradients that are the same but for rounding: relative to all of them, since some are 0 in exact
+/// arithmetic.
+void expect_near(const Gradients& got, const Gradients& expected, double tolerance = 2e-5) {
+  double all = 0;
+  for (const auto& [name, gradient] : expected) all = std::hypot(all, norm(gradient));
+  for (const auto& [name, gradient] : expected) {
+    if (!got.contains(name) || got.at(name).size() != gradient.size()) continue;
+    EXPECT_LE(distance(got.at(name), gradient), tolerance * all) << name;
+  }
+}
+
+class TrainLaws : public testing::TestWithParam<std::string> {
+ protected:
+  ~TrainLaws() override { set_threads(threads_); }
+  TrainableModel load() const { return load_for_its_task(golden_model(GetParam())); }
+  TrainingBatch batch() const { return GoldenGradients(GetParam()).batch(); }
+
+ private:
+  int threads_ = threads();
+};
+
+TEST_P(TrainLaws, TheSameBitsComeOutForAnyNumberOfThreads) {
+  std::vector<Gradients> found;
+  std::vector<double> losses;
+  for (const int count : {1, 2, 3}) {
+    set_threads(count);
+    TrainableModel model = load();
+    losses.push_back(model
+                         .train(batch(), {.dropout = 0.1f,
+                                          .attention_dropout = 0.1f,
+                                          .head_dropout = 0.1f,
+                                          .label_smoothing = 0.1f,
+                                          .seed = 3})
+                         .loss);
+    found.push_back(gradients_of(model));
+  }
+  EXPECT_EQ(losses[1], losses[0]);
+  EXPECT_EQ(losses[2], losses[0]);
+  EXPECT_TRUE(found[1] == found[0]);
+  EXPECT_TRUE(found[2] == found[0]);
+}
+
+TEST_P(TrainLaws, GradientsAreAddedAndCleared) {
+  TrainableModel model = load();
+  model.train(batch(), {});
+  const Gradients once = gradients_of(model);
+  model.train(batch(), {.gradient_scale = 2});
+  Gradients thrice = gradients_of(model);
+  for (auto& [name, gradient] : thrice) {
+    for (float& g : gradient) g /= 3;
+  }
+  expect_near(thrice, once);
+  model.clear_gradients();
+  for (const auto& [name, gradient] : gradients_of(model)) EXPECT_EQ(norm(gradient), 0) << name;
+}
+
+TEST_P(TrainLaws, DropoutFollowsTheSeed) {
+  TrainableModel model = load();
+  const auto loss = [&](PassOptions options) { return model.evaluate(batch(), options).loss; };
+  const double whole = loss({});
+  for (const PassOptions& kind :
+       {PassOptions{.dropout = 0.3f}, PassOptions{.attention_dropout = 0.3f},
+        PassOptions{.head_dropout = 0.3f}}) {
+    PassOptions other = kind;
+    other.seed = 1;
+    EXPECT_NE(loss(kind), whole);
+    EXPECT_NE(loss(kind), loss(other));
+    EXPECT_EQ(loss(kind), loss(kind));
+  }
+}
+
+TEST_P(TrainLaws, NothingScoredIsNoLossAndNoGradient) {
+  TrainingBatch nothing = batch();
+  if (nothing.labels.empty()) return;  // every pair is scored
+  std::ranges::fill(nothing.labels, kUnscored);
+  TrainableModel model = load();
+  const Loss loss = model.train(nothing, {});
+  EXPECT_EQ(loss.loss, 0);
+  EXPECT_EQ(loss.nll, 0);
+  EXPECT_EQ(loss.scored, 0);
+  for (const auto& [name, gradient] : gradients_of(model)) EXPECT_EQ(norm(gradient), 0) << name;
+  EXPECT_EQ(model.train({}, {}).scored, 0);
+}
+
+/// The rows after every layer.
+class Reached : public ForwardObserver {
+ public:
+  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+    std::vector<float>& kept = values[{side, layer}];
+    kept.assign(rows.data(), rows.data() + rows.extent(0) * rows.extent(1));
+  }
+  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+                View<float, 3>, View<const float, 2>) override {
+    sites.insert(site.name);
+  }
+  std::map<std::pair<Side, int64_t>, std::vector<float>> values;
+  std::set<std::string> sites;
+};
+
+TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
+  Reached trained, run;
+  TrainableModel model = load();
+  model.evaluate(batch(), {.observer = &trained});
+  const Model whole = Model::load(golden_model(GetParam()));
+  const TrainingBatch texts = batch();
+  if (whole.config().encoder_decoder()) {
+    whole.hidden(texts.source, texts.target, {.observer = &run});
+  } else {
+    whole.hidden(texts.source, {.observer = &run});
+  }
+  ASSERT_EQ(trained.values.size(), run.values.size());
+  for (const auto& [at, rows] : run.values) {
+    EXPECT_LE(distance(trained.values.at(at), rows), 2e-5 * norm(rows)) << at.second;
+  }
+  EXPECT_EQ(trained.sites.size(), model.attentions().size());
+}
+
+TEST_P(TrainLaws, NormsOfHeadsAreThoseOfTheirWeights) {
+  TrainableModel model = load();
+  model.train(batch(), {});
+  double heads = 0, weights = 0;
+  for (const double head : model.head_gradient_norms()) heads += head * head;
+  for (const Parameter& parameter : model.parameters()) {
+    if (parameter.name.ends_with("attention.weights")) {
+      weights += std::pow(norm(parameter.gradient), 2);
+    }
+  }
+  // A key/value head counts for each head of its group.
+  EXPECT_GE(heads, weights * (1 - 1e-5));
+  if (model.attentions()[0].kv_heads == std::ssize(model.attentions()[0].heads)) {
+    EXPECT_NEAR(heads, weights, 1e-5 * weights);
+  }
+}
+
+TEST_P(TrainLaws, EveryNumberOfATensorIsAParameterOnce) {
+  TrainableModel model = load();
+  std::set<const float*> parameters, tensors;
+  for (const Parameter& parameter : model.parameters()) {
+    EXPECT_EQ(parameter.values.size(), parameter.gradient.size());
+    for (const float& value : parameter.values) {
+      EXPECT_TRUE(parameters.insert(&value).second) << parameter.name;
+    }
+  }
+  for (const StoredTensor& tensor : model.tensors()) {
+    for (const TensorPart& part : tensor.parts) {
+      if (part.gradient.data() == nullptr) continue;
+      for (int64_t i = 0; i < part.values.extent(0); ++i) {
+        for (int64_t j = 0; j < part.values.extent(1); ++j) {
+          EXPECT_TRUE(tensors.insert(&part.values(i, j)).second) << tensor.name;
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(parameters == tensors);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainLaws, testing::ValuesIn(kArchitectures),
+                         [](const auto& info) { return info.param; });
+
+/// A law of pruning: heads that were cut out, and heads whose gates are 0.
+class PrunedLaws : public testing::TestWithParam<std::string> {};
+
+TEST_P(PrunedLaws, GradientsWithoutHeadsAreThoseWithClosedGates) {
+  const std::filesystem::path folder = golden_model(GetParam() + "_pruned");
+  TrainableModel pruned = load_for_its_task(folder);
+  TrainableModel whole = load_for_its_task(golden_model(GetParam()));
+  std::vector<float> gates(whole.heads());
+  for (const AttentionSite& site : whole.attentions()) {
+    const auto same = std::ranges::find(pruned.attentions(), site.name, &AttentionSite::name);
+    for (const int32_t head : same->heads) gates[site.first + head] = 1;
+  }
+  const TrainingBatch batch = GoldenGradients(GetParam()).batch();
+  const double expected = whole.train(batch, {.gates = {gates.data(), {1, whole.heads()}}}).loss;
+  EXPECT_NEAR(pruned.train(batch, {}).loss, expected, 2e-5 * expected);
+  expect_near(gradients_of(pruned), gradients_of(whole));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PrunedLaws,
+                         testing::Values("bert", "roberta", "distilbert", "electra", "mpnet",
+                                         "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3",
+                                         "smollm3", "marian", "t5"),
+                         [](const auto& info) { return std::string(info.param); });
+
+std::vector<std::string> all_trainable() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_model(""))) {
+    if (!std::filesystem::exists(entry.path() / "config.json")) continue;
+    const ModelConfig config = read_config(entry.path());
+    if (config.task == Task::answer || config.task == Task::detect || config.multi_label) continue;
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with("dense")) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+class SaveLaws : public testing::TestWithParam<std::string> {};
+
+TEST_P(SaveLaws, WhatIsLoadedIsSavedAsItWas) {
+  const TemporaryFolder folder;
+  load_for_its_task(golden_model(GetParam())).save(folder.path());
+  const TensorFiles before = TensorFiles::open(golden_model(GetParam()));
+  const TensorFiles after = TensorFiles::open(folder.path());
+  for (const TensorInfo& tensor : after.tensors()) {
+    const TensorInfo* same = before.find(tensor.name);
+    if (same == nullptr) {  // as norms were once called
+      std::string old = tensor.name;
+      for (const auto& [now, then] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"},
+                                      std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {
+        if (old.ends_with(now)) old = old.substr(0, old.size() - std::strlen(now)) + then;
+      }
+      same = before.find(old);
+    }
+    ASSERT_NE(same, nullptr) << tensor.name;
+    EXPECT_EQ(tensor.dtype, same->dtype) << tensor.name;
+    EXPECT_EQ(tensor.shape, same->shape) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, same->bytes)) << tensor.name;
+  }
+  // What is not there any more was a copy or a buffer: the model is the same.
+  Model old = Model::load(golden_model(GetParam())), saved = Model::load(folder.path());
+  EXPECT_EQ(old.config().architecture, saved.config().architecture);
+  EXPECT_EQ(old.output_width(), saved.output_width());
+  TokenBatch text;
+  text.add(std::vector<int32_t>{4, 9, 5, 7});
+  const auto bits = [&](const Model& model) {
+    Activations hidden =
+        model.config().encoder_decoder() ? model.hidden(text, text) : model.hidden(text);
+    if (model.output_width() > 0) hidden = model.output(hidden.rows);
+    return std::vector<float>(hidden.rows.data(),
+                              hidden.rows.data() + hidden.rows.extent(0) * hidden.rows.extent(1));
+  };
+  EXPECT_EQ(bits(old), bits(saved));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SaveLaws, testing::ValuesIn(all_trainable()),
+                         [](const auto& info) { return info.param; });
+
+struct Retrained {
+  const char* folder;
+  Task task;
+  const char* architecture;
+};
+
+class RetrainLaws : public testing::TestWithParam<Retrained> {};
+
+TEST_P(RetrainLaws, AnOutputLayerThatIsNotThereIsMade) {
+  const auto& [name, task, architecture] = GetParam();
+  const TemporaryFolder folder;
+  TrainFor what{.task = task, .seed = 4};
+  if (task == Task::classify) what.labels = {"bad", "fair", "good"};
+  TrainableModel model = TrainableModel::load(golden_model(name), what);
+  EXPECT_EQ(model.config().architecture, architecture);
+  model.save(folder.path());
+  const Model saved = Model::load(folder.path());
+  EXPECT_EQ(saved.config().task, task);
+  EXPECT_EQ(saved.config().architecture, architecture);
+  EXPECT_EQ(saved.output_width() > 0, task != Task::hidden);
+  if (task == Task::classify) {
+    EXPECT_EQ(saved.config().labels, what.labels);
+  }
+  // What was there before is there still.
+  TokenBatch text;
+  text.add(std::vector<int32_t>{4, 9, 5, 7});
+  const Activations before = Model::load(golden_model(name)).hidden(text);
+  const Activations after = saved.hidden(text);
+  EXPECT_EQ(0, std::memcmp(before.rows.data(), after.rows.data(),
+                           sizeof(float) * after.rows.extent(0) * after.rows.extent(1)));
+  // And it is trained for what it was saved for.
+  EXPECT_EQ(TrainableModel::load(folder.path(), {.task = task}).tensors().size(),
+            model.tensors().size());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RetrainLaws,
+    testing::Values(Retrained{"bert_plain", Task::classify, "BertForSequenceClassification"},
+                    Retrained{"bert", Task::classify, "BertForSequenceClassification"},
+                    Retrained{"bert_sequence", Task::masked_lm, "BertForMaskedLM"},
+                    Retrained{"bert", Task::hidden, "BertModel"},
+                    Retrained{"bert_token", Task::classify, "BertForSequenceClassification"},
+                    Retrained{"sentence_mean", Task::classify, "BertForSequenceClassification"},
+                    Retrained{"roberta", Task::classify, "RobertaForSequenceClassification"},
+                    Retrained{"roberta_plain", Task::masked_lm, "RobertaForMaskedLM"},
+                    Retrained{"distilbert_plain", Task::classify,
+                              "DistilBertForSequenceClassification"},
+                    Retrained{"distilbert_plain", Task::masked_lm, "DistilBertForMaskedLM"},
+                    Retrained{"electra_plain", Task::classify, "ElectraForSequenceClassification"},
+                    Retrained{"electra_discriminator", Task::masked_lm, "ElectraForMaskedLM"},
+                    Retrained{"mpnet_plain", Task::classify, "MPNetForSequenceClassification"},
+                    Retrained{"gpt2", Task::classify, "GPT2ForSequenceClassification"},
+                    Retrained{"gpt2_sequence", Task::causal_lm, "GPT2LMHeadModel"},
+                    Retrained{"gpt_neox", Task::classify, "GPTNeoXForSequenceClassification"},
+                    Retrained{"llama_plain", Task::causal_lm, "LlamaForCausalLM"},
+                    Retrained{"qwen2", Task::classify, "Qwen2ForSequenceClassification"}),
+    [](const auto& info) {
+      return std::string(info.param.folder) + "_" + info.param.architecture;
+    });
+
+std::string refusal(const auto& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainErrors, SayWhatDoesNotFit) {
+  const GoldenGradients golden("bert");
+  TrainableModel model = load_for_its_task(golden_model("bert"));
+  const auto train = [&](const auto& change, PassOptions options = {}) {
+    TrainingBatch batch = golden.batch();
+    change(batch);
+    return refusal([&] { model.train(batch, options); });
+  };
+  const auto same = [](TrainingBatch&) {};
+  EXPECT_THAT(train([](auto& b) { b.labels[3] = 70; }), HasSubstr("label 3"));
+  EXPECT_THAT(train([](auto& b) { b.labels[0] = -2; }), HasSubstr("-2"));
+  EXPECT_THAT(train([](auto& b) { b.labels.pop_back(); }), HasSubstr("one label per token"));
+  EXPECT_THAT(train([](auto& b) { b.source.ids[1] = 70; }), HasSubstr("token 1"));
+  EXPECT_THAT(train([](auto& b) { b.target = b.source; }),
+              HasSubstr("without encoder and decoder"));
+  EXPECT_THAT(train([](auto& b) { b.source.offsets.back() -= 1; }), HasSubstr("offsets"));
+  EXPECT_THAT(train(same, {.dropout = 1}), HasSubstr("dropout"));
+  EXPECT_THAT(train(same, {.head_dropout = NAN}), HasSubstr("head_dropout"));
+  std::vector<float> gates(model.heads(), 1), dgates(3);
+  EXPECT_THAT(train(same, {.gates = {gates.data(), {1, 5}}}), HasSubstr("one per head"));
+  EXPECT_THAT(
+      train(same, {.gates = {gates.data(), {1, model.heads()}}, .dgates = {dgates.data(), {1, 3}}}),
+      HasSubstr("gradients of gates"));
+  TrainableModel pairs = load_for_its_task(golden_model("sentence_mean"));
+  TrainingBatch batch = GoldenGradients("sentence_mean").batch();
+  batch.scores.pop_back();
+  EXPECT_THAT(refusal([&] { pairs.train(batch, {}); }), HasSubstr("pairs"));
+}
+
+TEST(TrainErrors, SayWhatCannotBeTrained) {
+  const auto load = [](const char* name, Task task) {
+    return refusal([&] { TrainableModel::load(golden_model(name), {.task = task}); });
+  };
+  EXPECT_THAT(load("t5", Task::classify), HasSubstr("cannot be trained for this task"));
+  EXPECT_THAT(load("bert", Task::causal_lm), HasSubstr("cannot be trained for this task"));
+  EXPECT_THAT(load("gpt2", Task::masked_lm), HasSubstr("cannot be trained for this task"));
+  EXPECT_THAT(load("bert_question", Task::answer), HasSubstr("no loss"));
+  EXPECT_THAT(load("marian", Task::hidden), HasSubstr("no loss"));
+  EXPECT_THAT(load("sentence_dense", Task::hidden), HasSubstr("cannot be trained"));
+}
+
+}  // namespace
+}  // namespace headwise
