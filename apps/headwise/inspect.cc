@@ -136,7 +136,8 @@ std::string bytes_for_people(int64_t bytes) {
 
 bool alike(const AttentionSummary& a, const AttentionSummary& b) {
   return a.site.side == b.site.side && a.site.kind == b.site.kind && a.site.heads == b.site.heads &&
-         a.site.kv_heads == b.site.kv_heads;
+         a.site.kv_heads == b.site.kv_heads && a.site.head_dim == b.site.head_dim &&
+         a.site.value_dim == b.site.value_dim;
 }
 
 std::string layer_table(const ModelSummary& summary) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -269,6 +270,13 @@ std::optional<std::string> JsonObject::optional_text(std::string_view name) cons
 
 std::optional<JsonObject> JsonObject::optional_object(std::string_view name) const {
   return has(name) ? std::optional(object(name)) : std::nullopt;
+}
+
+void JsonObject::only(std::initializer_list<std::string_view> known) const {
+  for (const std::string& name : names()) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    refuse(name, "json: a field is not known", fmt::format("one of {}", fmt::join(known, ", ")));
+  }
 }
 
 std::string JsonObject::where(std::string_view name) const {

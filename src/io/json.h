@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -49,6 +50,9 @@ class JsonObject {
   std::optional<bool> optional_boolean(std::string_view name) const;
   std::optional<std::string> optional_text(std::string_view name) const;
   std::optional<JsonObject> optional_object(std::string_view name) const;
+
+  /// Throws Error for a field of any other name.
+  void only(std::initializer_list<std::string_view> known) const;
 
   /// "config.json: rope_scaling.factor"
   std::string where(std::string_view name) const;

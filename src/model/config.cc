@@ -18,6 +18,12 @@ namespace {
 
 constexpr size_t kLargestConfig = 16 << 20;
 
+/// "headwise_bert" is a bert whose heads transformers does not know: by this name it refuses it.
+std::string architecture_of(std::string model_type) {
+  if (model_type.starts_with(kHeadwisePrefix)) model_type.erase(0, kHeadwisePrefix.size());
+  return model_type;
+}
+
 Task read_task(const JsonObject& object, const Family& family, const std::string& architecture) {
   if (architecture.empty()) return Task::hidden;
   if (architecture.starts_with(family.name)) {
@@ -77,7 +83,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where,
   const nlohmann::json json = parse_json(text, where);
   const JsonObject object(json, where);
   ConfigFields fields(object);
-  ModelConfig config{.model_type = object.text(fields.use("model_type"))};
+  ModelConfig config{.model_type = architecture_of(object.text(fields.use("model_type")))};
   const auto family = families().find(config.model_type);
   if (family == families().end()) {
     std::vector<std::string_view> known;

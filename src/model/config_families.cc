@@ -41,8 +41,8 @@ const Classes kT5Classes = {{"Model", Task::hidden},
                             {"EncoderModel", Task::hidden},
                             {"ForConditionalGeneration", Task::seq2seq_lm}};
 
-// Far above any model; what they bound is laid out before a tensor is seen.
-constexpr int64_t kMostLayers = 4096, kMostHeads = 1024, kWidestHead = 1 << 16;
+// Far above any model; what it bounds is laid out before a tensor is seen.
+constexpr int64_t kMostLayers = 4096;
 constexpr int64_t kMostComputedPositions = 1 << 16;
 
 struct StackSizes {

@@ -182,6 +182,55 @@ TEST(ConfigErrors, AllHeadsOfALayerMayBePruned) {
   EXPECT_EQ(config.decoder.attention[2].kv_head, std::vector<int32_t>{0});
 }
 
+json own(int64_t heads, int64_t head_dim, int64_t value_dim) {
+  return {{"heads", heads}, {"head_dim", head_dim}, {"value_dim", value_dim}};
+}
+
+json with_heads(const json& base, const json& attention) {
+  return with(base, {{"model_type", "headwise_" + base["model_type"].get<std::string>()},
+                     {"headwise", {{"attention", attention}}}});
+}
+
+TEST(Config, AttentionsMayHaveHeadsOfTheirOwn) {
+  const ModelConfig bert = parse(with(with_heads(kBert, {{"L1", own(3, 5, 7)}}),
+                                      {{"pruned_heads", {{"1", {0}}, {"0", {3}}}}}));
+  EXPECT_EQ(bert.model_type, "bert");
+  EXPECT_EQ(bert.encoder.attention[0].heads, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(bert.encoder.attention[0].head_dim, 8);
+  EXPECT_EQ(bert.encoder.attention[0].value_dim, 8);
+  EXPECT_EQ(bert.encoder.attention[1].heads, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(bert.encoder.attention[1].head_dim, 5);
+  EXPECT_EQ(bert.encoder.attention[1].value_dim, 7);
+
+  const ModelConfig marian =
+      parse(with_heads(kMarian, {{"cross.L1", with(own(4, 2, 3), {{"kv_heads", 2}})}}));
+  EXPECT_EQ(marian.decoder.attention[1].heads.size(), 2u);
+  EXPECT_EQ(marian.decoder.cross[1].heads.size(), 4u);
+  EXPECT_EQ(marian.decoder.cross[1].kv_head, (std::vector<int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(marian.decoder.cross[1].group, 2);
+  EXPECT_EQ(parse(with_heads(kLlama, {{"L0", own(3, 8, 2)}})).decoder.attention[0].value_dim, 2);
+}
+
+TEST(ConfigErrors, HeadsOfTheirOwn) {
+  expect_refused(with_heads(kBert, {{"L2", own(3, 5, 7)}}), "headwise.attention.L2",
+                 "an attention that is not there", "the number of a layer");
+  expect_refused(with_heads(kMarian, {{"L0", own(3, 5, 7)}}), "headwise.attention.L0",
+                 "an attention that is not there", "enc.L0");
+  expect_refused(with_heads(kBert, {{"L0", own(0, 5, 7)}}), "headwise.attention.L0.heads",
+                 "no such number", "from 1 to 1024");
+  expect_refused(with_heads(kBert, {{"L0", with(own(3, 5, 7), {{"kv_heads", 2}})}}),
+                 "headwise.attention.L0.kv_heads", "do not divide", "divides 3");
+  expect_refused(with_heads(kBert, {{"L0", with(own(3, 5, 7), {{"mask", 2}})}}),
+                 "headwise.attention.L0.mask", "not known", "one of heads");
+  expect_refused(with(kBert, {{"headwise", {{"routers", 1}}}}), "headwise.routers", "not known",
+                 "one of attention");
+  expect_refused(with_heads(kLlama, {{"L1", own(4, 6, 8)}}), "headwise.attention.L1.head_dim",
+                 "with rotary positions all heads are of one width", "8");
+  expect_refused(with(with_heads(kBert, {{"L0", own(3, 5, 7)}}),
+                      {{"model_type", "mpnet"}, {"architectures", nullptr}}),
+                 "headwise.attention", "cannot have heads by layer", "bert, gpt2");
+}
+
 TEST(ConfigErrors, AFieldThatIsNotUnderstood) {
   expect_refused(with(kBert, {{"attention_softcap", 30.0}}), "attention_softcap", "not understood",
                  "ignore it by its name");

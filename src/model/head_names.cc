@@ -75,7 +75,7 @@ void find(std::span<const AttentionSite> sites, std::string_view name,
 std::vector<AttentionSite> attention_sites(const ModelConfig& config) {
   std::vector<AttentionSite> sites;
   int64_t first = 0;
-  const auto add = [&](Side side, AttentionKind kind, const StackConfig& stack,
+  const auto add = [&](Side side, AttentionKind kind,
                        const std::vector<AttentionConfig>& attentions, const char* prefix) {
     for (size_t layer = 0; layer < attentions.size(); ++layer) {
       const AttentionConfig& attention = attentions[layer];
@@ -85,18 +85,16 @@ std::vector<AttentionSite> attention_sites(const ModelConfig& config) {
                        .name = fmt::format("{}L{}", prefix, layer),
                        .heads = attention.heads,
                        .kv_heads = static_cast<int64_t>(attention.kv_heads.size()),
-                       .head_dim = stack.head_dim,
-                       .value_dim = stack.head_dim,
+                       .head_dim = attention.head_dim,
+                       .value_dim = attention.value_dim,
                        .first = first});
       first += static_cast<int64_t>(attention.heads.size());
     }
   };
   const bool two = config.encoder_decoder();
-  add(Side::encoder, AttentionKind::self, config.encoder, config.encoder.attention,
-      two ? "enc." : "");
-  add(Side::decoder, AttentionKind::self, config.decoder, config.decoder.attention,
-      two ? "dec." : "");
-  add(Side::decoder, AttentionKind::cross, config.decoder, config.decoder.cross, "cross.");
+  add(Side::encoder, AttentionKind::self, config.encoder.attention, two ? "enc." : "");
+  add(Side::decoder, AttentionKind::self, config.decoder.attention, two ? "dec." : "");
+  add(Side::decoder, AttentionKind::cross, config.decoder.cross, "cross.");
   return sites;
 }
 

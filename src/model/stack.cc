@@ -35,15 +35,15 @@ class StackReader {
   AttentionLayer attention(int64_t layer, const AttentionNames& names,
                            const AttentionConfig& attention, const AttentionSite& site,
                            bool cross) const {
-    MultiHeadAttentionWeights weights(layer_config(config_, side_, attention, cross));
+    MultiHeadAttentionWeights weights(layer_config(config_, attention, cross));
     read_projections(layer, names, weights);
     AttentionLayer result{.config = attention,
                           .site = &site,
                           .attention = MultiHeadAttention(std::move(weights)),
                           .norm = norm(naming_.in_layer(layer, names.norm), config_.width)};
     if (config_.qk_norm && !cross) {
-      result.query_norm = norm(naming_.in_layer(layer, names.query_norm), stack_.head_dim);
-      result.key_norm = norm(naming_.in_layer(layer, names.key_norm), stack_.head_dim);
+      result.query_norm = norm(naming_.in_layer(layer, names.query_norm), attention.head_dim);
+      result.key_norm = norm(naming_.in_layer(layer, names.key_norm), attention.head_dim);
     }
     if (!cross) result.relative_table = relative_table(attention);
     return result;

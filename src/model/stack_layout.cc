@@ -42,12 +42,13 @@ std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
   return "";
 }
 
-MultiHeadAttentionConfig layer_config(const ModelConfig& config, Side side,
-                                      const AttentionConfig& attention, bool cross) {
+MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,
+                                      bool cross) {
   return {.width = config.width,
           .heads = std::ssize(attention.heads),
           .kv_heads = std::ssize(attention.kv_heads),
-          .head_dim = stack_config(config, side).head_dim,
+          .head_dim = attention.head_dim,
+          .value_dim = attention.value_dim,
           .source_width = cross ? std::optional(config.width) : std::nullopt,
           .projection_bias = config.projection_bias,
           .output_bias = config.output_bias,

@@ -43,8 +43,8 @@ class StackNaming {
 /// The prefix of the base model's tensors in a checkpoint, or "" if it was saved bare.
 std::string find_prefix(const ModelConfig& config, const WeightReader& reader);
 
-MultiHeadAttentionConfig layer_config(const ModelConfig& config, Side side,
-                                      const AttentionConfig& attention, bool cross);
+MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,
+                                      bool cross);
 
 const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, AttentionKind kind,
                              int64_t layer);

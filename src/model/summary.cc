@@ -61,7 +61,7 @@ AttentionSummary summarize(const ModelConfig& config, const AttentionSite& site)
   const int64_t input = config.width + (config.projection_bias ? 1 : 0);
   const int64_t own = site.head_dim * input + site.value_dim * config.width;
   const int64_t shared = (site.head_dim + site.value_dim) * input;
-  const bool grouped = stack.kv_heads < stack.heads;
+  const bool grouped = attention.group > 1;
   result.head_parameters = grouped ? own : own + shared;
   result.kv_head_parameters = grouped ? shared : 0;
   return result;

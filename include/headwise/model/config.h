@@ -53,13 +53,17 @@ struct AttentionConfig {
   std::vector<int32_t> heads{};     // the names of the query heads
   std::vector<int32_t> kv_heads{};  // the names of the key/value heads
   std::vector<int32_t> kv_head{};   // per query head, the index (not the name) of its kv head
+  int64_t head_dim = 0;             // D
+  int64_t value_dim = 0;            // Dv
+  int64_t group = 1;                // query heads per kv head, before pruning
   int64_t left = kUnlimited;        // a row sees no key farther back
   bool rotary = true;               // if the model's positions are rotary
   std::optional<float> scale{};     // 1 / sqrt(head_dim) unless given
 };
 
 struct StackConfig {
-  int64_t heads = 0, kv_heads = 0;  // per layer, before pruning
+  // Of layers that have none of their own, before pruning; see attention for what each one has.
+  int64_t heads = 0, kv_heads = 0;
   int64_t head_dim = 0;
   int64_t intermediate = 0;  // width of the feed-forward layer
   bool causal = false;
