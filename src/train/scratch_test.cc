@@ -1,0 +1,139 @@
+// New models: what their settings become in config.json, and which are refused.
+#include "train/scratch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/model/model.h"
+#include "io/io_testing.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json with(json base, const json& changes) {
+  base.update(changes);
+  return base;
+}
+
+const json kBert = {{"architecture", "bert"}, {"width", 24}, {"layers", 2}, {"heads", 4}};
+const json kMarian = with(kBert, {{"architecture", "marian"}});
+
+ScratchSettings read(const json& model, TrainTask task) {
+  return read_scratch(JsonObject(model, "settings.json", "model"), task);
+}
+
+std::string config_text(const json& model, TrainTask task) {
+  return scratch_config(
+      read(model, task),
+      {.task = task, .vocabulary = 500, .special = {.bos = 3, .eos = 2, .pad = 1}});
+}
+
+ModelConfig config_of(const json& model, TrainTask task) {
+  return parse_config(config_text(model, task), "config.json");
+}
+
+void expect_refused(const json& model, TrainTask task, const std::string& field,
+                    const std::string& what, const std::string& expected) {
+  const ErrorDetail error = error_of([&] { read(model, task); });
+  EXPECT_EQ(error.where, "settings.json: model." + field);
+  EXPECT_THAT(error.what, HasSubstr(what));
+  EXPECT_THAT(error.expected, HasSubstr(expected));
+}
+
+TEST(Scratch, WritesPlainFieldsWhereTheArchitectureHasThem) {
+  for (const auto& [architecture, task] :
+       {std::pair("bert", TrainTask::masked_lm), std::pair("bert", TrainTask::similarity),
+        std::pair("gpt2", TrainTask::causal_lm), std::pair("llama", TrainTask::causal_lm),
+        std::pair("llama", TrainTask::classification),
+        std::pair("marian", TrainTask::translation)}) {
+    const json model = with(kBert, {{"architecture", architecture}});
+    EXPECT_FALSE(json::parse(config_text(model, task)).contains("headwise")) << architecture;
+    const ModelConfig config = config_of(model, task);
+    EXPECT_EQ(config.model_type, architecture);
+    EXPECT_EQ(config.width, 24);
+    EXPECT_EQ(config.vocabulary, 500);
+    EXPECT_TRUE(config.tied);
+    for (const AttentionSite& site : attention_sites(config)) {
+      EXPECT_EQ(site.heads.size(), 4u) << architecture;
+      EXPECT_EQ(site.head_dim, 6) << architecture;
+    }
+  }
+}
+
+TEST(Scratch, GivesEveryTaskItsClass) {
+  const auto task_of = [](const char* architecture, TrainTask task) {
+    return config_of(with(kBert, {{"architecture", architecture}}), task).task;
+  };
+  EXPECT_EQ(task_of("bert", TrainTask::masked_lm), Task::masked_lm);
+  EXPECT_EQ(task_of("bert", TrainTask::classification), Task::classify);
+  EXPECT_EQ(task_of("bert", TrainTask::similarity), Task::hidden);
+  EXPECT_EQ(task_of("gpt2", TrainTask::causal_lm), Task::causal_lm);
+  EXPECT_EQ(task_of("llama", TrainTask::causal_lm), Task::causal_lm);
+  EXPECT_EQ(task_of("marian", TrainTask::translation), Task::seq2seq_lm);
+}
+
+TEST(Scratch, LlamaHasFieldsForGroupsAndTheWidthOfHeads) {
+  const json model = with(kBert, {{"architecture", "llama"}, {"kv_heads", 2}, {"head_dim", 10}});
+  EXPECT_FALSE(json::parse(config_text(model, TrainTask::causal_lm)).contains("headwise"));
+  const ModelConfig config = config_of(model, TrainTask::causal_lm);
+  EXPECT_EQ(config.decoder.attention[1].kv_heads.size(), 2u);
+  EXPECT_EQ(config.decoder.attention[1].head_dim, 10);
+}
+
+TEST(Scratch, HeadsByLayerAndByKind) {
+  const auto heads = [](const ModelConfig& config) {
+    std::string text;
+    for (const AttentionSite& site : attention_sites(config)) {
+      text += site.name + " " + std::to_string(site.heads.size()) + "x" +
+              std::to_string(site.head_dim) + "/" + std::to_string(site.value_dim) + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(heads(config_of(with(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm)),
+            "L0 2x12/12 L1 6x4/4 ");
+  EXPECT_EQ(heads(config_of(with(kBert, {{"heads", 1}, {"head_dim", 5}, {"value_dim", {3, 4}}}),
+                            TrainTask::masked_lm)),
+            "L0 1x5/3 L1 1x5/4 ");
+  EXPECT_EQ(heads(config_of(
+                with(kMarian, {{"layers", {{"encoder", 1}, {"decoder", 2}}},
+                               {"heads", {{"encoder", 3}, {"decoder", {2, 1}}, {"cross", 8}}}}),
+                TrainTask::translation)),
+            "enc.L0 3x8/8 dec.L0 2x12/12 dec.L1 1x24/24 cross.L0 8x3/3 cross.L1 8x3/3 ");
+  const json text =
+      json::parse(config_text(with(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm));
+  EXPECT_EQ(text["model_type"], "headwise_bert");
+}
+
+TEST(Scratch, RefusesWhatDoesNotGoTogether) {
+  using enum TrainTask;
+  expect_refused(with(kBert, {{"heads", 5}}), masked_lm, "heads", "does not divide among 5 heads",
+                 "divides 24");
+  expect_refused(with(kBert, {{"heads", {2, 2, 2}}}), masked_lm, "heads",
+                 "not one number per layer", "2 numbers");
+  expect_refused(with(kBert, {{"heads", {{"encoder", 2}}}}), masked_lm, "heads",
+                 "only one kind of attention", "a number");
+  expect_refused(with(kMarian, {{"heads", {{"encoder", 2}, {"decoder", 2}}}}), translation,
+                 "heads.cross", "missing", "");
+  expect_refused(with(kBert, {{"kv_heads", 3}}), masked_lm, "kv_heads", "do not divide",
+                 "divides 4");
+  expect_refused(with(kBert, {{"architecture", "llama"}, {"heads", {2, 4}}}), causal_lm, "heads",
+                 "all heads are of one width", "the same head_dim");
+  expect_refused(with(kBert, {{"architecture", "llama"}, {"heads", 8}}), causal_lm, "head_dim",
+                 "pairs of columns", "even");
+  expect_refused(kBert, causal_lm, "architecture", "does not do causal_lm", "gpt2 or llama");
+  expect_refused(with(kBert, {{"architecture", "t5"}}), masked_lm, "architecture", "not known",
+                 "bert, for masked_lm");
+  expect_refused(with(kBert, {{"activation", "mish"}}), masked_lm, "activation", "not known",
+                 "relu");
+  expect_refused(with(kBert, {{"routing", {{"shared", 1}}}}), masked_lm, "routing", "yet", "");
+  expect_refused(with(kBert, {{"depth", 4}}), masked_lm, "depth", "not known", "layers");
+  expect_refused(with(kBert, {{"width", 0}}), masked_lm, "width", "no such number", "from 1");
+}
+
+}  // namespace
+}  // namespace headwise
