@@ -27,6 +27,7 @@ class LineReader {
   /// that is broken or ends too soon.
   bool next(std::string_view& line);
 
+  const std::filesystem::path& path() const { return file_.path(); }
   int64_t line() const { return line_; }  // the number of the last one, from 1
   std::string where() const;              // "a.txt, line 7"
 

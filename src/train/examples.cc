@@ -17,16 +17,12 @@
 namespace headwise {
 namespace {
 
-std::string names_of(const Files& files) {
-  std::string names;
-  for (const auto& file : files) names += (names.empty() ? "" : ", ") + file.string();
-  return names;
-}
-
 void refuse_if_empty(const Examples& examples, const Files& files, const char* expected) {
   if (examples.size() > 0) return;
+  std::vector<std::string> names;
+  for (const auto& file : files) names.push_back(file.string());
   throw Error({.what = "data: there is nothing to learn from",
-               .where = names_of(files),
+               .where = fmt::format("{}", fmt::join(names, ", ")),
                .expected = expected});
 }
 
@@ -67,8 +63,9 @@ Masking masking_of(const Tokenizer& tokenizer, const ModelConfig& config) {
     masking.is_special[static_cast<size_t>(id)] = special;
     if (!special && !tokenizer.token(id).empty()) masking.drawn.push_back(id);
   }
-  if (masking.drawn.empty())
+  if (masking.drawn.empty()) {
     throw Error({.what = "data: all tokens are special", .where = "the tokenizer"});
+  }
   return masking;
 }
 
@@ -89,7 +86,9 @@ float parse_cosine(std::string_view text, const LineReader& reader) {
 class LabelColumn {
  public:
   explicit LabelColumn(const std::vector<std::string>& known) : open_(known.empty()) {
-    for (const std::string& label : known) add(label);
+    for (const std::string& label : known) {
+      numbers_.emplace(label, static_cast<int32_t>(&label - known.data()));
+    }
   }
 
   int32_t number(std::string_view label, const LineReader& reader) {
@@ -97,13 +96,15 @@ class LabelColumn {
       throw Error({.what = "data: a label is empty", .where = reader.where()});
     }
     if (const auto found = numbers_.find(label); found != numbers_.end()) return found->second;
-    if (open_) return add(std::string(label));
-    std::string all;
-    for (const auto& [name, number] : numbers_) all += (all.empty() ? "" : ", ") + quote(name);
+    if (open_) {
+      const auto number = static_cast<int32_t>(numbers_.size());
+      numbers_.emplace(label, number);
+      return number;
+    }
     throw Error({.what = "data: a label is not known",
                  .where = reader.where(),
                  .got = quote(label),
-                 .expected = "one of " + all});
+                 .expected = "one of " + some_labels()});
   }
 
   /// Renumbers what was found in sorted order, unless the labels were given.
@@ -118,8 +119,14 @@ class LabelColumn {
   }
 
  private:
-  int32_t add(const std::string& label) {
-    return numbers_.emplace(label, static_cast<int32_t>(numbers_.size())).first->second;
+  std::string some_labels() const {
+    constexpr size_t kMost = 20;
+    std::vector<std::string> some;
+    for (const auto& [name, number] : numbers_) {
+      if (some.size() < kMost) some.push_back(quote(name));
+    }
+    if (numbers_.size() > kMost) some.push_back(fmt::format("… ({} in all)", numbers_.size()));
+    return fmt::format("{}", fmt::join(some, ", "));
   }
 
   bool open_;
@@ -127,15 +134,13 @@ class LabelColumn {
 };
 
 /// Both have been read up to the same line, and one has no more.
-[[noreturn]] void refuse_other_length(LineReader& longer, const LineReader& shorter,
-                                      const std::filesystem::path& longer_path,
-                                      const std::filesystem::path& shorter_path) {
+[[noreturn]] void refuse_other_length(LineReader& longer, const LineReader& shorter) {
   for (std::string_view line; longer.next(line);) {
   }
   throw Error({.what = "data: parallel files have different numbers of lines",
-               .where = longer_path.string(),
+               .where = longer.path().string(),
                .got = fmt::format("{} lines", longer.line()),
-               .expected = fmt::format("{}, as in {}", shorter.line(), shorter_path.string())});
+               .expected = fmt::format("{}, as in {}", shorter.line(), shorter.path().string())});
 }
 
 }  // namespace
@@ -238,8 +243,8 @@ Examples read_translation(const std::filesystem::path& source, const std::filesy
     const bool more = sources.next(line);
     if (more) examples.all.source.add(encoder.encode(line, sources));
     if (more != targets.next(line)) {
-      if (more) refuse_other_length(sources, targets, source, target);
-      refuse_other_length(targets, sources, target, source);
+      if (more) refuse_other_length(sources, targets);
+      refuse_other_length(targets, sources);
     }
     if (!more) break;
     std::vector<int32_t> ids = encoder.encode_target(line, targets);

@@ -10,6 +10,7 @@ namespace headwise {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -177,6 +178,9 @@ TEST_F(ReadLines, ClassificationRefusesUnknownLabels) {
               classify("ab\tpos\nc\tmaybe\n", {"pos", "neg"});
             }),
             "data: a label is not known | a.tsv, line 2 | \"maybe\" | one of \"neg\", \"pos\"");
+  std::vector<std::string> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(std::to_string(i));
+  EXPECT_THAT(refused([&] { classify("a\tx\n", many); }), EndsWith("\"115\", … (1000 in all)"));
   EXPECT_EQ(refused([&] { classify("ab\t\n"); }), "data: a label is empty | a.tsv, line 1 |  | ");
 }
 
