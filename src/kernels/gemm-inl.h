@@ -104,8 +104,15 @@ void pack_panel(View<const T, 2> b, int64_t panel, T* to) {
   const int64_t begin = panel * kPanel;
   const int64_t columns = std::min<int64_t>(kPanel, b.extent(1) - begin);
   if (columns < kPanel) std::fill_n(to, b.extent(0) * kPanel, T{0});
-  copy_elements(block(b, {0, b.extent(0)}, {begin, begin + columns}),
-                View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
+  const auto from = block(b, {0, b.extent(0)}, {begin, begin + columns});
+  if (columns < kPanel || from.stride(1) != 1) {
+    return copy_elements(from, View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
+  }
+  constexpr int64_t kAhead = 16;
+  for (int64_t k = 0; k < b.extent(0); ++k, to += kPanel) {
+    if (k + kAhead < b.extent(0)) __builtin_prefetch(&from(k + kAhead, 0));
+    std::copy_n(&from(k, 0), kPanel, to);
+  }
 }
 
 void pack_panel_float(View<const float, 2> b, int64_t panel, float* to) {
@@ -320,9 +327,10 @@ HWY_INLINE void prefetch_rows(const T* panel, int64_t begin, int64_t end) {
 }
 
 /// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
-/// same sets of L2, so many rows are copied; few rows fit L1 as they are.
+/// same sets of L2, so many rows are copied; few rows fit L1 as they are, and rows without gaps L2.
 inline View<const float, 2> stage_rows(View<const float, 2> a, float* copy) {
-  if (a.extent(0) <= kFewRows && a.stride(1) == 1) return a;
+  const bool dense = a.stride(0) == a.extent(1);
+  if (a.stride(1) == 1 && (dense || a.extent(0) <= kFewRows)) return a;
   const View<float, 2> staged(copy, a.shape(), {kStagedStride, 1});
   copy_elements(a, staged);
   return staged;
