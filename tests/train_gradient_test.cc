@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
+#include "headwise/model/model.h"
+#include "io/io_testing.h"
 #include "train/stored_tensors.h"
 #include "train_testing.h"
 
@@ -49,9 +53,10 @@ TrainingBatch batch_of(const std::string& name, const ModelConfig& config) {
 class Check {
  public:
   Check(const std::string& name, PassOptions options)
-      : model_(load_for_its_task(golden_model(name))),
-        batch_(batch_of(name, model_.config())),
-        options_(options) {
+      : Check(load_for_its_task(golden_model(name)), name, options) {}
+  /// `name`: whose texts.
+  Check(TrainableModel model, const std::string& name, PassOptions options)
+      : model_(std::move(model)), batch_(batch_of(name, model_.config())), options_(options) {
     loss_ = model_.train(batch_, options_).loss;
   }
 
@@ -161,6 +166,64 @@ TEST_P(TrainGradient, OfGatesOfEachTextIsTheSlopeOfTheLoss) {
     return check.model_.evaluate(check.batch_, check.options_).loss;
   });
 }
+
+/// Attentions whose heads differ in number and width, grouped ones among them.
+class OwnHeadsGradient : public TrainGradient {
+ protected:
+  static TrainableModel create(const std::string& name) {
+    nlohmann::json config = nlohmann::json::parse(contents_of(golden_model(name) / "config.json"));
+    const auto own = [](int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t value_dim) {
+      return nlohmann::json{{"heads", heads},
+                            {"kv_heads", kv_heads},
+                            {"head_dim", head_dim},
+                            {"value_dim", value_dim}};
+    };
+    nlohmann::json attention;
+    if (name == "marian") {
+      attention = {{"enc.L0", own(3, 3, 5, 7)},
+                   {"dec.L1", own(1, 1, 32, 40)},
+                   {"cross.L0", own(4, 2, 6, 3)}};
+    } else if (name == "llama") {
+      attention = {{"L0", own(6, 2, read_config(golden_model(name)).decoder.head_dim, 5)}};
+    } else {
+      attention = {{"L0", own(3, 3, 5, 7)}, {"L1", own(1, 1, 48, 32)}};
+    }
+    config["model_type"] = "headwise_" + config["model_type"].get<std::string>();
+    config["headwise"]["attention"] = attention;
+    config[name == "marian" ? "init_std" : "initializer_range"] =
+        0.3;  // attention that is not flat
+    return TrainableModel::create(config.dump(), {.seed = 6});
+  }
+};
+
+TEST_P(OwnHeadsGradient, IsTheSlopeOfTheLoss) {
+  Check(create(GetParam()), GetParam(), {.head_dropout = 0.2f, .seed = 5}).every_tensor();
+}
+
+TEST_P(OwnHeadsGradient, TheSavedModelRunsTheSame) {
+  TrainableModel model = create(GetParam());
+  const TemporaryFolder folder;
+  model.save(folder.path());
+  const Model saved = Model::load(folder.path());
+  const TrainingBatch batch = batch_of(GetParam(), model.config());
+  const Activations hidden = saved.config().encoder_decoder()
+                                 ? saved.hidden(batch.source, batch.target)
+                                 : saved.hidden(batch.source);
+  const Activations logits = saved.output(hidden.rows);
+  double expected = 0;
+  for (int64_t row = 0; row < logits.rows.extent(0); ++row) {
+    if (batch.labels[row] == kUnscored) continue;
+    double sum = 0;
+    for (int64_t v = 0; v < logits.rows.extent(1); ++v)
+      sum += std::exp(double{logits.rows(row, v)});
+    expected += std::log(sum) - double{logits.rows(row, batch.labels[row])};
+  }
+  EXPECT_NEAR(model.evaluate(batch).loss, expected, 2e-5 * expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OwnHeadsGradient,
+                         testing::Values("bert", "gpt2", "llama", "marian"),
+                         [](const auto& info) { return std::string(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models, TrainGradient, testing::ValuesIn(kModels),
                          [](const auto& info) { return info.param; });
