@@ -239,24 +239,26 @@ class WeightDropout {
         threshold_(static_cast<uint32_t>(dropout_threshold(a.dropout))),
         kept_(1 / (1 - a.dropout)) {}
 
-  /// factors[0 … count) for keys first …, count and first multiples of kDropoutChunk.
+  /// factors[0 … count) for keys first …, which is a multiple of kDropoutChunk; as many more as
+  /// make count one.
   void draw(int64_t t, int64_t head, int64_t first, int64_t count, float* factors) const {
     for (int64_t j = 0; j < count; j += kDropoutChunk) {
-      for (int64_t lane = 0; lane < kDropoutLanes; lane += kLanes) {
-        draw_lanes(weight_counter(t, head, first + j + lane), factors + j + lane);
-      }
+      draw_chunk(weight_counter(t, head, first + j), factors + j);
     }
   }
 
  private:
-  HWY_INLINE void draw_lanes(PhiloxBlock counter, float* factors) const {
+  HWY_INLINE void draw_chunk(PhiloxBlock counter, float* factors) const {
+    constexpr int kVectors = kDropoutLanes / kLanes;
     const F32 d;
-    Words words[4];
+    Words words[4][kVectors];
     philox_lanes(counter, key_, words);
     for (int w = 0; w < 4; ++w) {
-      const auto dropped = hn::Lt(words[w], hn::Set(WordTag(), threshold_));
-      hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, kept_)), d,
-                factors + w * kDropoutLanes);
+      for (int n = 0; n < kVectors; ++n) {
+        const auto dropped = hn::Lt(words[w][n], hn::Set(WordTag(), threshold_));
+        hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, kept_)), d,
+                  factors + w * kDropoutLanes + n * kLanes);
+      }
     }
   }
 

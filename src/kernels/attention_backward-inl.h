@@ -232,7 +232,7 @@ class Backward {
       if (slope != nullptr) slopes(p, seen, cap, slope);
       cap_and_bias(plan_, row, first, seen, p);
       if (drop) {
-        dropout_.draw(row.t, row.head, first, kKeyBlock, factors);
+        dropout_.draw(row.t, row.head, first, seen.end, factors);
         differentiate_row<true>(row, seen, factors, p, ds);
       } else {
         differentiate_row<false>(row, seen, nullptr, p, ds);

@@ -256,11 +256,11 @@ class Forward {
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       float* const s = s_ + r * kScoreStride;
-      dropout.draw(row.t, row.head, block.first, kKeyBlock, factors);
-      for_each_vector(within(row.keys, block.first, block.keys),
-                      [&](int64_t j, auto) HEADWISE_LAMBDA {
-                        hn::Store(hn::Mul(hn::Load(d, s + j), hn::Load(d, factors + j)), d, s + j);
-                      });
+      const Interval keys = within(row.keys, block.first, block.keys);
+      dropout.draw(row.t, row.head, block.first, keys.end, factors);
+      for_each_vector(keys, [&](int64_t j, auto) HEADWISE_LAMBDA {
+        hn::Store(hn::Mul(hn::Load(d, s + j), hn::Load(d, factors + j)), d, s + j);
+      });
     }
   }
 

@@ -31,16 +31,17 @@ class DropoutRow {
 
   HWY_INLINE void run(const Dropout& dropout, int64_t row) const {
     if (drop_threshold(dropout.p) == 0) return keep_all();
+    constexpr int kVectors = kDrawLanes / kRowLanes;
     for (int64_t chunk = 0; chunk < columns_; chunk += kDrawChunk) {
-      for (int64_t lane = 0; lane < std::min(kDrawLanes, columns_ - chunk); lane += kRowLanes) {
-        Words words[4];
-        philox_lanes(draw_counter(dropout.stream, row, chunk + lane), dropout.seed, words);
-        const int64_t first = chunk + lane;
+      Words words[4][kVectors];
+      philox_lanes(draw_counter(dropout.stream, row, chunk), dropout.seed, words);
+      HWY_UNROLL(4)
+      for (int w = 0; w < 4; ++w) {
         HWY_UNROLL(4)
-        for (int w = 0; w < 4; ++w) {
-          const int64_t c = first + w * kDrawsPerWord * kDrawLanes;
-          apply(hn::And(words[w], hn::Set(WordTag(), 0xffff)), c);
-          apply(hn::ShiftRight<16>(words[w]), c + kDrawLanes);
+        for (int n = 0; n < kVectors; ++n) {
+          const int64_t c = chunk + w * kDrawsPerWord * kDrawLanes + n * kRowLanes;
+          apply(hn::And(words[w][n], hn::Set(WordTag(), 0xffff)), c);
+          apply(hn::ShiftRight<16>(words[w][n]), c + kDrawLanes);
         }
       }
     }
@@ -74,7 +75,6 @@ class DropoutRow {
 /// Rows `first_row` … of the whole; a residual without data is none.
 void dropout_rows(View<const float, 2> x, const Dropout& dropout, int64_t first_row,
                   View<const float, 2> residual, View<float, 2> out) {
-  static_assert(kDrawLanes % kRowLanes == 0);
   const uint32_t threshold = drop_threshold(dropout.p);
   for (int64_t t = 0; t < x.extent(0); ++t) {
     const float* const to_add = residual.data() == nullptr ? nullptr : &residual(t, 0);

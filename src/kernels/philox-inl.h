@@ -28,27 +28,35 @@ HWY_INLINE void multiply_words(Words a, uint32_t by, Words& high, Words& low) {
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
 }
 
-/// words[w] = word w of philox() for the counter and those whose first word is larger by 1, 2, ….
-HWY_INLINE void philox_lanes(PhiloxBlock counter, uint64_t key, Words (&words)[4]) {
+/// words[w][n] = word w of philox() for N vectors of counters, of which the first word counts up by
+/// 1. Several vectors at once hide that each of the rounds waits for the one before.
+template <int N>
+HWY_INLINE void philox_lanes(PhiloxBlock counter, uint64_t key, Words (&words)[4][N]) {
   const WordTag d;
-  Words c0 = hn::Iota(d, counter[0]), c1 = hn::Set(d, counter[1]), c2 = hn::Set(d, counter[2]),
-        c3 = hn::Set(d, counter[3]);
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    Words high0, low0, high1, low1;
-    multiply_words(c0, kPhiloxMul0, high0, low0);
-    multiply_words(c2, kPhiloxMul1, high1, low1);
-    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-    c1 = low1;
-    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-    c3 = low0;
-    k0 += kPhiloxWeyl0;
-    k1 += kPhiloxWeyl1;
+  auto& [c0, c1, c2, c3] = words;
+  HWY_UNROLL(4)
+  for (int n = 0; n < N; ++n) {
+    c0[n] = hn::Iota(d, counter[0] + static_cast<uint32_t>(n * HWY_LANES(uint32_t)));
+    c1[n] = hn::Set(d, counter[1]);
+    c2[n] = hn::Set(d, counter[2]);
+    c3[n] = hn::Set(d, counter[3]);
   }
-  words[0] = c0;
-  words[1] = c1;
-  words[2] = c2;
-  words[3] = c3;
+  Words k0 = hn::Set(d, static_cast<uint32_t>(key));
+  Words k1 = hn::Set(d, static_cast<uint32_t>(key >> 32));
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    HWY_UNROLL(4)
+    for (int n = 0; n < N; ++n) {
+      Words high0, low0, high1, low1;
+      multiply_words(c0[n], kPhiloxMul0, high0, low0);
+      multiply_words(c2[n], kPhiloxMul1, high1, low1);
+      c0[n] = hn::Xor(hn::Xor(high1, c1[n]), k0);
+      c1[n] = low1;
+      c2[n] = hn::Xor(hn::Xor(high0, c3[n]), k1);
+      c3[n] = low0;
+    }
+    k0 = hn::Add(k0, hn::Set(d, kPhiloxWeyl0));
+    k1 = hn::Add(k1, hn::Set(d, kPhiloxWeyl1));
+  }
 }
 
 }  // namespace headwise::HWY_NAMESPACE
