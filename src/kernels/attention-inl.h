@@ -17,6 +17,7 @@
 #include "core/scratch.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_random.h"
+#include "kernels/exp-inl.h"
 #include "kernels/philox-inl.h"
 #include "kernels/tiles-inl.h"
 
@@ -28,24 +29,6 @@ constexpr int64_t kRowBlock = 64;   // rows whose scores are held at once,
 constexpr int64_t kKeyBlock = 256;  // against this many keys
 constexpr int64_t kScoreStride = kKeyBlock + 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-/// 2^t for t ≤ 0, to about 2 units in the last place; below 2^-126 it stays there. NaN stays NaN.
-HWY_INLINE Vec exp2_nonpositive(Vec t) {
-  const F32 d;
-  const hn::RebindToSigned<F32> di;
-  // 1.5 * 2^23 + 127: the low bits of the sum are round(t), with the bias of an exponent.
-  const Vec magic = hn::Set(d, 12582912.0f + 127.0f);
-  t = hn::Max(hn::Set(d, -126.0f), t);
-  const Vec shifted = hn::Add(t, magic);
-  const Vec f = hn::Sub(t, hn::Sub(shifted, magic));
-  // In pairs rather than Horner's chain: latency is what limits this loop.
-  const Vec f2 = hn::Mul(f, f);
-  const Vec low = hn::MulAdd(hn::Set(d, 6.9314697758e-01f), f, hn::Set(d, 1.0f));
-  const Vec middle = hn::MulAdd(hn::Set(d, 5.5507337665e-02f), f, hn::Set(d, 2.4022242074e-01f));
-  const Vec high = hn::MulAdd(hn::Set(d, 1.3264720198e-03f), f, hn::Set(d, 9.6715131392e-03f));
-  const Vec p = hn::MulAdd(hn::MulAdd(high, f2, middle), f2, low);
-  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-}
 
 /// One row to be computed: head `head` of query row `t`.
 struct Row {

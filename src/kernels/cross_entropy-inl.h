@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "headwise/core/view.h"
 #include "hwy/highway.h"
 #include "kernels/cross_entropy_row.h"
-#include "kernels/softmax-inl.h"
+#include "kernels/exp-inl.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::HWY_NAMESPACE {
@@ -29,9 +31,10 @@ RowLoss score_row(const RowScoring& scoring, float* row, int64_t columns, int32_
       smoothing == 0 ? 0 : sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
         return load_some(row + c, count);
       });
-  const RowVec shift = hn::Set(d, most);
+  const RowVec shift = hn::Set(d, most), log2_e = hn::Set(d, std::numbers::log2e_v<float>);
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec e = keep_some(shifted_exp(load_some(row + c, count), shift), count);
+    const RowVec below = hn::Mul(hn::Sub(load_some(row + c, count), shift), log2_e);
+    const RowVec e = keep_some(exp2_nonpositive(below), count);
     if (scoring.gradient) store_some(e, row + c, count);
     return e;
   });

@@ -24,7 +24,7 @@ HWY_EXPORT(score_rows);
 
 // A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it.
 constexpr int64_t kTileElements = 4 << 20;
-constexpr int64_t kFewestRows = 64;
+constexpr int64_t kFewestRows = 128;
 constexpr int64_t kMostRows = 1024;
 
 constexpr const char* kOp = "cross_entropy";

@@ -397,21 +397,38 @@ void multiply_block(const Product& product, Range rows, Range columns) {
   }
 }
 
+/// sums[N] += Σ_m x[M, N] for the columns of four vectors, row by row: columns by themselves would
+/// read every line of memory several times.
+HWY_INLINE void sum_four_vectors(View<const float, 2> x, float* sums) {
+  const Wide d;
+  WideVec sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  for (int64_t r = 0; r < x.extent(0); ++r) {
+    const float* const row = &x(r, 0);
+    sum0 = hn::Add(sum0, hn::LoadU(d, row));
+    sum1 = hn::Add(sum1, hn::LoadU(d, row + kLanes));
+    sum2 = hn::Add(sum2, hn::LoadU(d, row + 2 * kLanes));
+    sum3 = hn::Add(sum3, hn::LoadU(d, row + 3 * kLanes));
+  }
+  const auto add = [&](WideVec sum, float* to)
+                       HEADWISE_LAMBDA { hn::StoreU(hn::Add(sum, hn::LoadU(d, to)), d, to); };
+  add(sum0, sums);
+  add(sum1, sums + kLanes);
+  add(sum2, sums + 2 * kLanes);
+  add(sum3, sums + 3 * kLanes);
+}
+
 /// sums[N] += Σ_m x[M, N] for a few columns: 64 rows at a time, so that rounding does not pile up.
 void sum_columns(View<const float, 2> x, float* sums) {
   constexpr int64_t kRows = 64;
   for (int64_t begin = 0; begin < x.extent(0); begin += kRows) {
-    const auto part = x.rows(begin, std::min(begin + kRows, x.extent(0)));
-    const Wide d;
+    const Range rows{begin, std::min(begin + kRows, x.extent(0))};
     int64_t c = 0;
-    for (; c + kLanes <= x.extent(1); c += kLanes) {
-      WideVec sum = hn::Zero(d);
-      for (int64_t r = 0; r < part.extent(0); ++r) sum = hn::Add(sum, hn::LoadU(d, &part(r, c)));
-      hn::StoreU(hn::Add(sum, hn::LoadU(d, sums + c)), d, sums + c);
+    for (; c + 4 * kLanes <= x.extent(1); c += 4 * kLanes) {
+      sum_four_vectors(block(x, rows, {c, c + 4 * kLanes}), sums + c);
     }
     for (; c < x.extent(1); ++c) {
       float sum = 0;
-      for (int64_t r = 0; r < part.extent(0); ++r) sum += part(r, c);
+      for (int64_t r = rows.begin; r < rows.end; ++r) sum += x(r, c);
       sums[c] += sum;
     }
   }
