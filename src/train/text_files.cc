@@ -60,27 +60,27 @@ void for_each_piece(
 }
 
 void for_each_row(const Files& files, size_t columns, const char* form, const ReadOptions& options,
-                  const std::function<void(std::span<const std::string_view> columns,
+                  const std::function<void(std::span<const std::string_view> row,
                                            const LineReader& reader)>& found) {
   LineProgress progress(options);
-  std::vector<std::string_view> row;
+  std::vector<std::string_view> cells;
   for (const auto& file : files) {
     LineReader reader(file);
     for (std::string_view line; reader.next(line);) {
       progress.count();
-      row.clear();
+      cells.clear();
       for (size_t begin = 0, end; begin <= line.size(); begin = end + 1) {
         end = std::min(line.find('\t', begin), line.size());
-        row.push_back(line.substr(begin, end - begin));
+        cells.push_back(line.substr(begin, end - begin));
       }
-      if (row.size() != columns) {
+      if (cells.size() != columns) {
         throw Error({.what = "data: a line has other columns",
                      .where = reader.where(),
-                     .got = fmt::format("{} ({})", row.size(), quote(line)),
+                     .got = fmt::format("{} ({})", cells.size(), quote(line)),
                      .expected = fmt::format("{}: {}", columns, form),
                      .hint = "columns are separated by tabs; there is no header and no quoting"});
       }
-      found(row, reader);
+      found(cells, reader);
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,7 +26,7 @@ void for_each_piece(const Files& files, Documents documents, const ReadOptions& 
 
 /// The columns of every line. Throws Error if a line has not `columns` of them.
 void for_each_row(const Files& files, size_t columns, const char* form, const ReadOptions& options,
-                  const std::function<void(std::span<const std::string_view> columns,
+                  const std::function<void(std::span<const std::string_view> row,
                                            const LineReader& reader)>& found);
 
 /// Tells how many lines were read so far, now and then.
