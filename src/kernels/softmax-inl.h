@@ -25,7 +25,7 @@ HWY_INLINE RowVec shifted_exp(RowVec x, RowVec shift) {
   return hn::IfThenElse(hn::IsNaN(e), e, hn::Exp(d, hn::Min(hn::Set(d, 104.0f), e)));
 }
 
-float log_sum_exp_row(const float* row, int64_t columns) {
+inline float log_sum_exp_row(const float* row, int64_t columns) {
   const float most = max_row(row, columns);
   const float shift = std::isfinite(most) ? most : 0;
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
@@ -34,11 +34,11 @@ float log_sum_exp_row(const float* row, int64_t columns) {
   return static_cast<float>(shift + std::log(sum));
 }
 
-void log_sum_exp_rows(View<const float, 2> x, float* out) {
+inline void log_sum_exp_rows(View<const float, 2> x, float* out) {
   for (int64_t t = 0; t < x.extent(0); ++t) out[t] = log_sum_exp_row(&x(t, 0), x.extent(1));
 }
 
-void softmax_row(float* row, int64_t columns) {
+inline void softmax_row(float* row, int64_t columns) {
   const RowVec most = hn::Set(RowTag(), max_row(row, columns));
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
     const RowVec e = keep_some(shifted_exp(load_some(row + c, count), most), count);
@@ -51,12 +51,12 @@ void softmax_row(float* row, int64_t columns) {
   });
 }
 
-void softmax_rows(View<float, 2> x) {
+inline void softmax_rows(View<float, 2> x) {
   for (int64_t t = 0; t < x.extent(0); ++t) softmax_row(&x(t, 0), x.extent(1));
 }
 
 /// The first NaN, or else the first of the largest.
-int64_t argmax_row(const float* row, int64_t columns) {
+inline int64_t argmax_row(const float* row, int64_t columns) {
   const RowTag d;
   const bool ordered = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
                          const auto nan = hn::IsNaN(load_some(row + c, count));
@@ -74,7 +74,7 @@ int64_t argmax_row(const float* row, int64_t columns) {
   return std::find(row + c, row + columns, most) - row;
 }
 
-void argmax_rows(View<const float, 2> x, int32_t* out) {
+inline void argmax_rows(View<const float, 2> x, int32_t* out) {
   for (int64_t t = 0; t < x.extent(0); ++t) {
     out[t] = static_cast<int32_t>(argmax_row(&x(t, 0), x.extent(1)));
   }
