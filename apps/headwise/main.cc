@@ -68,6 +68,7 @@ ExitCode run(int argc, char** argv) {
   add_inspect(app, common);
   add_run(app, common);
   add_attend(app, common);
+  add_train(app, common);
   const bool json = asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);

@@ -33,10 +33,12 @@ CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& de
   verb.add_option("--threads", common.threads, "Threads to use; default: all cores")
       ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
-  verb.add_option("--seed", common.seed, "Of random numbers; default: 0")->type_name("S");
+  const CLI::Option* const seed =
+      verb.add_option("--seed", common.seed, "Of random numbers; default: 0")->type_name("S");
   verb.add_flag("--quiet", common.quiet, "No progress and no remarks on standard error");
   verb.add_option("-o,--out", common.out, "Write the result to this file")->type_name("PATH");
-  verb.callback([&common, run = std::move(run)] {
+  verb.callback([&common, seed, run = std::move(run)] {
+    common.has_seed = seed->count() > 0;
     if (common.threads > 0) set_threads(common.threads);
     run();
   });
@@ -76,7 +78,20 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-void listen_for_interrupt() { std::signal(SIGINT, on_interrupt); }
+std::string duration(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 120) return fmt::format("{} s", whole);
+  const int64_t minutes = (whole + 30) / 60;
+  return minutes < 120 ? fmt::format("{} min", minutes)
+                       : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+void listen_for_interrupt() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+}
+bool was_interrupted() { return interrupted; }
 void throw_if_interrupted() {
   if (interrupted) throw Interrupted();
 }

@@ -14,7 +14,8 @@ struct CommonOptions {
   bool quiet = false;
   int threads = 0;  // 0: all cores
   uint64_t seed = 0;
-  std::string out{};  // empty: standard output
+  bool has_seed = false;  // it was given
+  std::string out{};      // empty: standard output
 
   bool out_is_array() const { return out.ends_with(".npy"); }
 };
@@ -26,6 +27,7 @@ CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& de
 void add_inspect(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
+void add_train(CLI::App& app, CommonOptions& common);
 
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
@@ -43,9 +45,13 @@ void note(const CommonOptions& common, std::string_view text);
 /// "22,713,216"
 std::string grouped(int64_t number);
 
-/// Thrown after Ctrl-C, from places where nothing is half done.
+/// "7 s", "3 min", "2 h 5 min"
+std::string duration(double seconds);
+
+/// Thrown after Ctrl-C or SIGTERM, from places where nothing is half done.
 struct Interrupted {};
 void listen_for_interrupt();
+bool was_interrupted();
 void throw_if_interrupted();
 
 }  // namespace headwise::program

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "headwise/core/error.h"
@@ -241,6 +242,8 @@ void write_marian(ordered_json& config, const ScratchSettings& s, const ScratchC
   config["scale_embedding"] = true;
   config["share_encoder_decoder_embeddings"] = true;
   config["static_position_embeddings"] = true;
+  config["init_std"] =
+      1 / std::sqrt(static_cast<double>(s.width));  // words are as long as positions
   set_optional(config, "pad_token_id", context.special.pad);
   set_optional(config, "decoder_start_token_id", context.special.pad);
   set_optional(config, "eos_token_id", context.special.eos);

@@ -47,6 +47,8 @@ constexpr auto kMetrics = std::to_array<Word<Metric>>({
     {"bleu", Metric::bleu},
 });
 
+constexpr auto kDocuments = std::to_array<Word<bool>>({{"files", false}, {"lines", true}});
+
 template <class Enum, size_t N>
 Enum one_of(const JsonObject& object, std::string_view name,
             const std::array<Word<Enum>, N>& known) {
@@ -118,23 +120,30 @@ DataFiles read_files(const JsonObject& data, std::string_view name, TrainTask ta
   }
   const JsonObject sides = data.object(name);
   sides.only({"source", "target"});
-  DataFiles files{.files = read_paths(sides, "source", folder),
-                  .targets = read_paths(sides, "target", folder)};
-  if (files.files.size() != files.targets.size()) {
-    sides.refuse("target", "not as many files as on the source side",
-                 fmt::format("{} files", files.files.size()));
+  DataFiles both;
+  for (const char* side : {"source", "target"}) {
+    const std::vector<fs::path> files = read_paths(sides, side, folder);
+    if (files.size() != 1) sides.refuse(side, "more than one file", "one file on each side");
+    both.files.push_back(files.front());
   }
-  return files;
+  return both;
 }
 
 DataSettings read_data(const JsonObject& data, TrainTask task, const fs::path& folder) {
-  data.only({"train", "validation", "test", "length"});
+  data.only({"train", "validation", "test", "length", "truncate", "documents"});
   DataSettings result;
   result.train = read_files(data, "train", task, folder);
   if (result.train.empty()) data.refuse("train", "there is nothing to train on", "a file");
   result.validation = read_files(data, "validation", task, folder);
   result.test = read_files(data, "test", task, folder);
   result.length = data.optional_integer("length", 2, 1 << 16).value_or(result.length);
+  result.truncate = data.optional_boolean("truncate").value_or(false);
+  if (data.has("documents")) {
+    if (task != TrainTask::causal_lm) {
+      data.refuse("documents", "only causal_lm joins documents", "nothing");
+    }
+    result.document_lines = one_of(data, "documents", kDocuments);
+  }
   return result;
 }
 
@@ -196,9 +205,10 @@ std::string with_absolute_paths(json settings, const TrainSettings& read) {
        {std::pair("train", &read.data.train), std::pair("validation", &read.data.validation),
         std::pair("test", &read.data.test)}) {
     if (files->empty()) continue;
-    settings["data"][name] = files->targets.empty() ? as_json(files->files)
-                                                    : json{{"source", as_json(files->files)},
-                                                           {"target", as_json(files->targets)}};
+    settings["data"][name] =
+        read.task == TrainTask::translation
+            ? json{{"source", files->files[0].string()}, {"target", files->files[1].string()}}
+            : as_json(files->files);
   }
   return settings.dump(2) + "\n";
 }

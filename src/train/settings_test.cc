@@ -21,7 +21,7 @@ const json kSettings = {
     {"model", {{"architecture", "marian"}, {"width", 32}, {"layers", 1}, {"heads", 2}}},
     {"data",
      {{"train", {{"source", "a.en.gz"}, {"target", "a.de.gz"}}},
-      {"validation", {{"source", {"b.en", "c.en"}}, {"target", {"b.de", "c.de"}}}},
+      {"validation", {{"source", "b.en"}, {"target", "b.de"}}},
       {"length", 64}}},
     {"epochs", 3}};
 
@@ -52,8 +52,7 @@ TEST(TrainSettings, AreReadWithTheirDefaults) {
   EXPECT_EQ(s.task, TrainTask::translation);
   ASSERT_TRUE(s.scratch);
   EXPECT_EQ(s.scratch->feed_forward, 128);
-  EXPECT_EQ(s.data.train.files, std::vector<fs::path>{"/data/a.en.gz"});
-  EXPECT_EQ(s.data.validation.targets, (std::vector<fs::path>{"/data/b.de", "/data/c.de"}));
+  EXPECT_EQ(s.data.train.files, (std::vector<fs::path>{"/data/a.en.gz", "/data/a.de.gz"}));
   EXPECT_TRUE(s.data.test.empty());
   EXPECT_EQ(s.data.length, 64);
   EXPECT_EQ(s.tokens_per_batch, 2000);
@@ -118,7 +117,7 @@ TEST(TrainSettings, RefuseWhatDoesNotGoTogether) {
   expect_refused(with({{"data", {{"train", "a.txt"}}}}), "data.train", "two parallel files",
                  "source");
   expect_refused(with({{"data", {{"train", {{"target", {"x", "y"}}}}}}}), "data.train.target",
-                 "not as many files", "1 files");
+                 "more than one file", "one file");
   expect_refused(with({{"data", {{"validation", nullptr}}}, {"evaluate", {{"every", 5}}}}),
                  "evaluate", "nothing to evaluate on", "data.validation");
   expect_refused(with({{"model", {{"positions", 32}}}}), "model.positions", "longer",

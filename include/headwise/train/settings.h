@@ -30,17 +30,19 @@ struct ScratchSettings {
   bool same_heads = false;  // all heads of a layer begin with the same weights
 };
 
-/// One part of the data: several files are read one after the other.
+/// One part of the data: several files are read one after the other; for translation there are
+/// two, and lines of both belong together.
 struct DataFiles {
-  std::vector<std::filesystem::path> files{};    // the source side, for translation
-  std::vector<std::filesystem::path> targets{};  // of translation: line by line beside `files`
+  std::vector<std::filesystem::path> files{};
 
   bool empty() const { return files.empty(); }
 };
 
 struct DataSettings {
   DataFiles train{}, validation{}, test{};
-  int64_t length = 128;  // the most tokens of a text
+  int64_t length = 128;         // the most tokens of a text
+  bool truncate = false;        // texts that are longer are cut, and not refused
+  bool document_lines = false;  // causal_lm: each line is a document, and not each file
 };
 
 struct OptimizerSettings {

@@ -1,0 +1,21 @@
+// A folder that only one process may write to.
+#pragma once
+
+#include <filesystem>
+
+namespace headwise {
+
+/// Held as long as it lives, and given back by the system if the process dies.
+class FolderLock {
+ public:
+  /// Throws Error if another process, or another lock of this one, has the folder.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace headwise

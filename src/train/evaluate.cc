@@ -1,0 +1,96 @@
+// Evaluation in batches; translations by beam search of the saved model.
+#include "train/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "headwise/core/error.h"
+#include "headwise/model/generate.h"
+#include "headwise/text/bleu.h"
+#include "headwise/train/batches.h"
+#include "text/line_reader.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kRowsAtOnce = 4096;  // of sources, times beams
+
+std::vector<std::string> read_references(const std::filesystem::path& file, int64_t examples) {
+  std::vector<std::string> references;
+  LineReader reader(file);
+  for (std::string_view line; reader.next(line);) references.emplace_back(line);
+  if (std::ssize(references) != examples) {
+    throw Error({.what = "not as many references as texts that were read",
+                 .where = file.string(),
+                 .got = fmt::format("{} lines", references.size()),
+                 .expected = fmt::format("{}", examples)});
+  }
+  return references;
+}
+
+std::span<const int32_t> source_of(const Examples& examples, int64_t example) {
+  const TokenBatch& all = examples.all.source;
+  return std::span(all.ids).subspan(
+      static_cast<size_t>(all.offsets[example]),
+      static_cast<size_t>(all.offsets[example + 1] - all.offsets[example]));
+}
+
+}  // namespace
+
+Evaluation evaluate(TrainableModel& model, const Examples& examples,
+                    const EvaluateOptions& options) {
+  const Epoch all(examples, {.tokens = options.tokens, .seed = options.seed, .shuffle = false}, 0);
+  Loss sum;
+  for (int64_t index = 0; index < all.batches(); ++index) {
+    options.check();
+    const Loss loss = model.evaluate(all.batch(index));
+    sum.loss += loss.loss;
+    sum.scored += loss.scored;
+    sum.correct += loss.correct;
+  }
+  if (sum.scored == 0) {
+    throw Error({.what = "evaluation: nothing is scored",
+                 .expected = "examples with something to predict"});
+  }
+  const auto scored = static_cast<double>(sum.scored);
+  Evaluation result{.loss = sum.loss / scored, .scored = sum.scored};
+  if (options.has_accuracy) result.accuracy = static_cast<double>(sum.correct) / scored;
+  return result;
+}
+
+double translation_bleu(const std::filesystem::path& folder, const Tokenizer& tokenizer,
+                        const Examples& examples, const std::filesystem::path& references,
+                        const BleuOptions& options) {
+  const std::vector<std::string> wanted = read_references(references, examples.size());
+  const Model model = Model::load(folder);
+  GenerateOptions how = read_generation(folder, model.config());
+  how.beams = options.beams;
+  how.sample = false;
+  how.max_new_tokens = options.length;
+  if (model.config().max_positions > 0) {
+    how.max_new_tokens = std::min(how.max_new_tokens, model.config().max_positions - 1);
+  }
+  std::vector<int64_t> order(static_cast<size_t>(examples.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int64_t i) { return source_of(examples, i).size(); });
+  std::vector<std::string> written(order.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    options.check();
+    TokenBatch batch;
+    for (; end < order.size(); ++end) {
+      const auto source = source_of(examples, order[end]);
+      const int64_t rows = batch.rows() + std::ssize(source);
+      if (end > begin && rows * how.beams > kRowsAtOnce) break;
+      batch.add(source);
+    }
+    const std::vector<Generated> texts = generate(model, batch, how);
+    for (size_t i = begin; i < end; ++i) {
+      written[static_cast<size_t>(order[i])] = tokenizer.decode(texts[i - begin].ids);
+    }
+  }
+  return corpus_bleu(written, wanted).score;
+}
+
+}  // namespace headwise

@@ -1,0 +1,42 @@
+// Writes records as JSON.
+#include "train/train_records.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace headwise {
+
+using nlohmann::ordered_json;
+
+std::string to_record(const StepRecord& r) {
+  const auto mean = [&](double sum) {
+    return r.loss.scored > 0 ? ordered_json(sum / static_cast<double>(r.loss.scored))
+                             : ordered_json();
+  };
+  return ordered_json{{"step", r.step},
+                      {"epoch", r.epoch},
+                      {"loss", mean(r.loss.loss)},
+                      {"nll", mean(r.loss.nll)},
+                      {"rate", r.rate},
+                      {"gradient_norm", r.gradient_norm},
+                      {"tokens", r.tokens},
+                      {"tokens_per_second", static_cast<double>(r.tokens) / r.step_seconds},
+                      {"seconds", r.seconds}}
+      .dump();
+}
+
+std::string to_record(const EvaluationRecord& r) {
+  ordered_json record = {
+      {"step", r.evaluation.step}, {"epoch", r.epoch}, {"evaluation", "validation"}};
+  record["loss"] = r.evaluation.loss;
+  if (r.task != TrainTask::similarity && r.task != TrainTask::classification) {
+    record["perplexity"] = std::exp(r.evaluation.loss);
+  }
+  if (r.evaluation.accuracy) record["accuracy"] = *r.evaluation.accuracy;
+  if (r.evaluation.bleu) record["bleu"] = *r.evaluation.bleu;
+  record["best"] = r.best;
+  record["seconds"] = r.seconds;
+  return record.dump();
+}
+
+}  // namespace headwise

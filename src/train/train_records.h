@@ -1,0 +1,34 @@
+// The records of log.jsonl: one of every step, one of every evaluation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "headwise/train/trainable_model.h"
+#include "headwise/train/trainer.h"
+
+namespace headwise {
+
+struct StepRecord {
+  int64_t step = 0;  // counted from 1
+  Loss loss{};       // sums
+  double gradient_norm = 0, rate = 0;
+  double epoch = 0;  // epochs before it
+  int64_t tokens = 0;
+  double step_seconds = 0;
+  double seconds = 0;  // since the training began
+};
+
+struct EvaluationRecord {
+  Evaluation evaluation{};
+  TrainTask task = TrainTask::causal_lm;
+  double epoch = 0;
+  bool best = false;
+  double seconds = 0;
+};
+
+/// One line of JSON.
+std::string to_record(const StepRecord& record);
+std::string to_record(const EvaluationRecord& record);
+
+}  // namespace headwise

@@ -1,0 +1,440 @@
+// The loop of a training.
+#include "headwise/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/core/random.h"
+#include "headwise/train/batches.h"
+#include "io/file.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/optimizer.h"
+#include "train/run_log.h"
+#include "train/schedule.h"
+#include "train/train_folder.h"
+#include "train/train_records.h"
+#include "train/training_setup.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSecondsBetweenCheckpoints = 60;
+
+/// Thrown where the watcher wants to stop.
+struct Stop {};
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// What a pass drops is a function of the seed, the step and the batch within it.
+uint64_t pass_seed(uint64_t seed, int64_t step, int64_t part) {
+  constexpr uint32_t kPurpose = 0x7EA1D000;
+  const PhiloxBlock block = philox({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
+                                    static_cast<uint32_t>(part), kPurpose},
+                                   seed);
+  return uint64_t{block[0]} << 32 | block[1];
+}
+
+int64_t scored_in(const TrainingBatch& batch) {
+  return std::ranges::count_if(batch.labels, [](int32_t label) { return label != kUnscored; }) +
+         std::ssize(batch.scores);
+}
+
+bool is_better(Metric metric, double value, double than) {
+  return metric == Metric::loss ? value < than : value > than;
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainSettings& settings, const fs::path& folder, TrainWatcher& watcher,
+          TrainingSetup setup)
+      : settings_(settings),
+        folder_(folder),
+        watcher_(watcher),
+        setup_(std::move(setup)),
+        checkpoints_(folder / "checkpoint") {
+    freeze(setup_.model, settings.freeze);
+    optimizer_.emplace(setup_.model, settings.optimizer);
+  }
+
+  std::optional<TrainSummary> run() {
+    begin();
+    try {
+      while (!finished()) {
+        check();
+        step();
+        if (evaluation_due()) evaluate_state();
+        if (checkpoint_due()) write_checkpoint();
+      }
+    } catch (const Stop&) {
+      write_checkpoint();
+      return {};
+    }
+    write_checkpoint();
+    try {
+      return finish();
+    } catch (const Stop&) {
+      return {};
+    }
+  }
+
+ private:
+  void check() const {
+    if (watcher_.interrupted()) throw Stop();
+  }
+
+  BatchSettings batch_settings() const {
+    return {.tokens = settings_.tokens_per_batch, .seed = settings_.seed};
+  }
+
+  int64_t steps_in(const Epoch& epoch) const {
+    return (epoch.batches() + settings_.accumulate - 1) / settings_.accumulate;
+  }
+
+  /// Counts the steps, takes up what was left off, and tells what will be done.
+  void begin() {
+    const Epoch first(setup_.data.train, batch_settings(), 0);
+    plan_ = {.config = setup_.model.config(),
+             .examples = setup_.data.train.size(),
+             .validation_examples = setup_.data.validation.size(),
+             .test_examples = setup_.data.test.size(),
+             .tokens_per_epoch =
+                 setup_.data.train.all.source.rows() + setup_.data.train.all.target.rows(),
+             .batches_per_epoch = first.batches(),
+             .epochs = static_cast<double>(settings_.epochs),
+             .steps = settings_.steps};
+    for (const Parameter& parameter : setup_.model.parameters()) {
+      plan_.parameters += std::ssize(parameter.values);
+      if (parameter.trained) plan_.trained_parameters += std::ssize(parameter.values);
+    }
+    for (int64_t epoch = 0; epoch < settings_.epochs; ++epoch) {
+      plan_.steps += steps_in(Epoch(setup_.data.train, batch_settings(), epoch));
+    }
+    if (settings_.steps > 0) {
+      plan_.epochs = static_cast<double>(plan_.steps) / static_cast<double>(steps_in(first));
+    }
+    take_up();
+    plan_.resumed_at = state_.step;
+    watcher_.planned(plan_);
+  }
+
+  void take_up() {
+    if (checkpoints_.exist()) {
+      std::optional<std::string> other_simd;
+      state_ = checkpoints_.read(setup_.identity, setup_.model, *optimizer_, other_simd);
+      if (other_simd) {
+        watcher_.remark(
+            fmt::format("the training was begun with {} and goes on with {}: its bits "
+                        "will differ a little from those of one run",
+                        *other_simd, setup_.identity.simd));
+      }
+    }
+    fs::create_directories(checkpoints_.folder());
+    write_file_whole(folder_ / "settings.json", effective_settings());
+    write_beside(settings_, setup_, folder_);
+    log_.emplace(folder_ / "log.jsonl", state_.log_bytes);
+    last_checkpoint_ = state_.step;
+    seconds_before_ = state_.seconds;
+    // An evaluation that was interrupted is made up for.
+    if (state_.step > 0 && evaluation_due()) pending_evaluation_ = true;
+  }
+
+  std::string effective_settings() const {
+    ordered_json settings = ordered_json::parse(settings_.text);
+    settings["seed"] = settings_.seed;
+    return settings.dump(2) + "\n";
+  }
+
+  bool stopped_early() const {
+    return settings_.evaluate.patience > 0 && state_.stale >= settings_.evaluate.patience;
+  }
+  bool finished() {
+    if (std::exchange(pending_evaluation_, false)) evaluate_state();
+    return state_.step >= plan_.steps || stopped_early();
+  }
+
+  bool evaluation_due() const {
+    if (setup_.data.validation.size() == 0 || state_.evaluated == state_.step) return false;
+    if (state_.step >= plan_.steps) return true;
+    return settings_.evaluate.every > 0 ? state_.step % settings_.evaluate.every == 0
+                                        : state_.batch == 0;
+  }
+
+  bool checkpoint_due() const {
+    if (last_checkpoint_ == state_.step) return false;
+    if (settings_.checkpoint_every > 0) return state_.step % settings_.checkpoint_every == 0;
+    return state_.evaluated == state_.step ||
+           since(last_checkpoint_time_) > kSecondsBetweenCheckpoints;
+  }
+
+  void write_checkpoint() {
+    log_->sync();
+    state_.log_bytes = log_->bytes();
+    state_.seconds = seconds();
+    checkpoints_.write(state_, setup_.identity, setup_.model, *optimizer_);
+    std::vector<int64_t> kept = state_.recent;
+    kept.push_back(state_.best_step);
+    checkpoints_.remove_snapshots_but(kept);
+    last_checkpoint_ = state_.step;
+    last_checkpoint_time_ = Clock::now();
+  }
+
+  double seconds() const { return seconds_before_ + since(started_); }
+
+  const Epoch& epoch() {
+    if (!epoch_ || epoch_number_ != state_.epoch) {
+      epoch_.emplace(setup_.data.train, batch_settings(), state_.epoch);
+      epoch_number_ = state_.epoch;
+    }
+    return *epoch_;
+  }
+
+  double epochs_done() {
+    return static_cast<double>(state_.epoch) +
+           static_cast<double>(state_.batch) / static_cast<double>(epoch().batches());
+  }
+
+  /// The batches of one step, which never crosses the end of an epoch.
+  std::vector<TrainingBatch> next_batches() {
+    std::vector<TrainingBatch> parts;
+    const int64_t end = std::min(state_.batch + settings_.accumulate, epoch().batches());
+    for (int64_t index = state_.batch; index < end; ++index) {
+      parts.push_back(epoch().batch(index));
+    }
+    return parts;
+  }
+
+  Loss add_gradients(const std::vector<TrainingBatch>& parts) {
+    int64_t scored = 0;
+    for (const TrainingBatch& part : parts) scored += scored_in(part);
+    setup_.model.clear_gradients();
+    Loss sum;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Loss loss = setup_.model.train(
+          parts[i], {.dropout = settings_.dropout,
+                     .attention_dropout = settings_.attention_dropout,
+                     .head_dropout = settings_.head_dropout,
+                     .label_smoothing = settings_.label_smoothing,
+                     .seed = pass_seed(settings_.seed, state_.step, static_cast<int64_t>(i)),
+                     .gradient_scale = 1.f / static_cast<float>(std::max<int64_t>(1, scored))});
+      sum.loss += loss.loss;
+      sum.nll += loss.nll;
+      sum.scored += loss.scored;
+    }
+    return sum;
+  }
+
+  void step() {
+    const Clock::time_point begin = Clock::now();
+    const std::vector<TrainingBatch> parts = next_batches();
+    const Loss loss = add_gradients(parts);
+    const double norm = optimizer_->gradient_norm();
+    const double rate =
+        settings_.optimizer.rate * schedule_factor(settings_.schedule, state_.step, plan_.steps);
+    if (!std::isfinite(loss.loss) || !std::isfinite(norm)) refuse_to_go_on(loss, norm);
+    // A step that scores nothing changes nothing.
+    if (loss.scored > 0) optimizer_->step(state_.step + 1, rate, norm);
+
+    int64_t tokens = 0;
+    for (const TrainingBatch& part : parts) tokens += part.source.rows() + part.target.rows();
+    const double epoch_now = epochs_done();
+    state_.batch += std::ssize(parts);
+    if (state_.batch == epoch().batches()) {
+      ++state_.epoch;
+      state_.batch = 0;
+    }
+    ++state_.step;
+    state_.tokens += tokens;
+    const double took = since(begin);
+    state_.step_seconds += took;
+    log_step({.step = state_.step,
+              .loss = loss,
+              .gradient_norm = norm,
+              .rate = rate,
+              .epoch = epoch_now,
+              .tokens = tokens,
+              .step_seconds = took,
+              .seconds = seconds()});
+  }
+
+  void log_step(const StepRecord& r) {
+    log_->add(to_record(r));
+    if (r.loss.scored > 0) {
+      constexpr double kMemory = 0.98;
+      const double loss = r.loss.loss / static_cast<double>(r.loss.scored);
+      running_loss_ = running_loss_ ? kMemory * *running_loss_ + (1 - kMemory) * loss : loss;
+    }
+    const double elapsed = since(started_);
+    const auto here = static_cast<double>(state_.step - plan_.resumed_at);
+    watcher_.stepped(
+        {.step = state_.step,
+         .steps = plan_.steps,
+         .epoch = r.epoch,
+         .loss = running_loss_.value_or(0),
+         .tokens_per_second = static_cast<double>(state_.tokens) / state_.step_seconds,
+         .seconds = seconds(),
+         .seconds_left = elapsed / here * static_cast<double>(plan_.steps - state_.step)});
+  }
+
+  [[noreturn]] void refuse_to_go_on(const Loss& loss, double norm) const {
+    throw Error({.what = "the training has diverged: its numbers are not finite any more",
+                 .where = fmt::format("step {}", state_.step + 1),
+                 .got = fmt::format("loss {}, norm of the gradients {}", loss.loss, norm),
+                 .expected = "finite numbers",
+                 .hint = "lower optimizer.rate, lengthen schedule.warmup, or clip the gradients"});
+  }
+
+  EvaluateOptions evaluate_options() const {
+    return {.tokens = settings_.tokens_per_batch,
+            .seed = settings_.seed,
+            .has_accuracy = settings_.task != TrainTask::similarity,
+            .check = [this] { check(); }};
+  }
+
+  double bleu(const fs::path& saved, const Examples& examples, const DataFiles& files) const {
+    return translation_bleu(saved, setup_.tokenizer, examples, files.files[1],
+                            {.beams = settings_.evaluate.beam,
+                             .length = settings_.data.length,
+                             .check = [this] { check(); }});
+  }
+
+  /// On the validation data, with what the metric needs.
+  Evaluation validate() {
+    Evaluation result = evaluate(setup_.model, setup_.data.validation, evaluate_options());
+    result.step = state_.step;
+    if (settings_.evaluate.metric == Metric::bleu) {
+      const fs::path saved = checkpoints_.folder() / "model";
+      save_to(saved);
+      result.bleu = bleu(saved, setup_.data.validation, settings_.data.validation);
+    }
+    return result;
+  }
+
+  void save_to(const fs::path& folder) const {
+    setup_.model.save(folder);
+    const fs::path how = folder_ / "generation_config.json";
+    if (fs::exists(how)) {
+      fs::copy_file(how, folder / how.filename(), fs::copy_options::overwrite_existing);
+    }
+  }
+
+  void evaluate_state() {
+    const Evaluation result = validate();
+    const double value = result.value(settings_.evaluate.metric);
+    const bool best =
+        state_.best_step < 0 || is_better(settings_.evaluate.metric, value, state_.best);
+    if (best || settings_.average > 0) checkpoints_.write_snapshot(state_.step, setup_.model);
+    if (best) {
+      state_.best_step = state_.step;
+      state_.best = value;
+    }
+    state_.stale = best ? 0 : state_.stale + 1;
+    state_.evaluated = state_.step;
+    if (settings_.average > 0) state_.recent.push_back(state_.step);
+    if (std::ssize(state_.recent) > settings_.average) state_.recent.erase(state_.recent.begin());
+    log_->add(to_record({.evaluation = result,
+                         .task = settings_.task,
+                         .epoch = epochs_done(),
+                         .best = best,
+                         .seconds = seconds()}));
+    watcher_.evaluated(result, best);
+  }
+
+  /// Keeps the best state, or the average of the last ones if that is not worse.
+  void choose(TrainSummary& summary) {
+    summary.kept_steps = {state_.step};
+    if (state_.best_step < 0) return;
+    const Metric metric = settings_.evaluate.metric;
+    if (state_.recent.size() > 1) {
+      checkpoints_.load_mean(state_.recent, setup_.model);
+      const double value = validate().value(metric);
+      if (!is_better(metric, state_.best, value)) {
+        summary.kept = Kept::average;
+        summary.kept_steps = state_.recent;
+        return;
+      }
+    }
+    summary.kept = Kept::best;
+    summary.kept_steps = {state_.best_step};
+    checkpoints_.load_mean(summary.kept_steps, setup_.model);
+  }
+
+  Evaluation evaluate_result(const Examples& examples, const DataFiles& files) {
+    Evaluation result = evaluate(setup_.model, examples, evaluate_options());
+    result.step = summary_steps_;
+    if (settings_.task == TrainTask::translation) result.bleu = bleu(folder_, examples, files);
+    return result;
+  }
+
+  TrainSummary finish() {
+    TrainSummary summary{.plan = plan_,
+                         .steps = state_.step,
+                         .tokens = state_.tokens,
+                         .stopped_early = state_.step < plan_.steps};
+    choose(summary);
+    summary_steps_ = summary.kept_steps.back();
+    setup_.model.save(folder_);
+    if (setup_.data.validation.size() > 0) {
+      summary.validation = evaluate_result(setup_.data.validation, settings_.data.validation);
+    }
+    if (setup_.data.test.size() > 0) {
+      summary.test = evaluate_result(setup_.data.test, settings_.data.test);
+    }
+    summary.seconds = seconds();
+    summary.tokens_per_second =
+        state_.step_seconds > 0 ? static_cast<double>(state_.tokens) / state_.step_seconds : 0;
+    write_file_whole(folder_ / "summary.json", to_json(summary, settings_));
+    fs::remove_all(checkpoints_.folder());
+    return summary;
+  }
+
+  const TrainSettings& settings_;
+  const fs::path& folder_;
+  TrainWatcher& watcher_;
+  TrainingSetup setup_;
+  Checkpoints checkpoints_;
+  std::optional<Optimizer> optimizer_;
+  TrainPlan plan_;
+  TrainState state_;
+  std::optional<RunLog> log_;
+  std::optional<Epoch> epoch_;
+  int64_t epoch_number_ = -1;
+  std::optional<double> running_loss_;
+  int64_t last_checkpoint_ = 0;
+  int64_t summary_steps_ = 0;
+  bool pending_evaluation_ = false;
+  double seconds_before_ = 0;
+  Clock::time_point started_ = Clock::now(), last_checkpoint_time_ = started_;
+};
+
+}  // namespace
+
+std::optional<TrainSummary> train(const TrainSettings& settings, const fs::path& folder,
+                                  bool resume, TrainWatcher& watcher) {
+  const TrainFolder held(folder, resume);
+  try {
+    TrainingSetup setup = set_up(settings, folder, [&] {
+      if (watcher.interrupted()) throw Stop();
+    });
+    return Trainer(settings, folder, watcher, std::move(setup)).run();
+  } catch (const Stop&) {
+    return {};
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,362 @@
+// headwise train as its users run it: every task, and trainings that are killed, resumed, refused.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "headwise/core/random.h"
+#include "io/io_testing.h"
+#include "program/program.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kWords[] = {"red", "big", "cat", "dog", "sees", "runs", "the", "a", "house"};
+constexpr const char* kOthers[] = {"rot",   "gross", "katze", "hund", "sieht",
+                                   "rennt", "der",   "ein",   "haus"};
+
+/// `count` lines of words at random; line i of two files with the same seed say the same.
+std::string lines(const char* const* words, int count, uint64_t seed) {
+  Random random(seed);
+  std::string text;
+  for (int line = 0; line < count; ++line) {
+    const uint32_t length = 3 + random.below(5);
+    for (uint32_t i = 0; i < length; ++i) {
+      text += (i > 0 ? " " : "") + std::string(words[random.below(9)]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+json new_model(const char* architecture) {
+  return {{"architecture", architecture},
+          {"width", 16},
+          {"layers", 1},
+          {"heads", 2},
+          {"positions", 32},
+          {"vocabulary", 300},
+          {"feed_forward", 32}};
+}
+
+class Train : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.write("train.txt", lines(kWords, 120, 1));
+    folder_.write("validation.txt", lines(kWords, 12, 2));
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  std::string settings(const json& settings, const std::string& name = "settings.json") const {
+    return folder_.write(name, settings.dump()).string();
+  }
+
+  /// A language model whose training takes a few hundred milliseconds.
+  json small() const {
+    return {{"task", "causal_lm"},
+            {"model", new_model("gpt2")},
+            {"data", {{"train", "train.txt"}, {"validation", "validation.txt"}, {"length", 16}}},
+            {"tokens_per_batch", 64},
+            {"accumulate", 2},
+            {"steps", 30},
+            {"optimizer", {{"rate", 0.01}}},
+            {"schedule", {{"kind", "cosine"}, {"warmup", 5}}},
+            {"head_dropout", 0.1},
+            {"evaluate", {{"every", 10}}},
+            {"keep", {{"average", 2}, {"every", 4}}},
+            {"seed", 3}};
+  }
+
+  ProgramResult train(const json& settings_json, const std::string& out,
+                      const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"train", settings(settings_json), "-o", path(out)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+
+  json summary(const json& settings_json, const std::string& out) const {
+    const ProgramResult result = train(settings_json, out, {"--json", "--quiet"});
+    EXPECT_EQ(result.code, 0) << result.errors;
+    EXPECT_EQ(result.errors, "");
+    return json::parse(result.out);
+  }
+
+  std::string weights(const std::string& out) const {
+    return contents_of(folder_.path() / out / "model.safetensors");
+  }
+
+  /// The records of log.jsonl without what tells the time.
+  std::vector<json> log(const std::string& out) const {
+    std::vector<json> records;
+    std::istringstream text(contents_of(folder_.path() / out / "log.jsonl"));
+    for (std::string line; std::getline(text, line);) {
+      json record = json::parse(line);
+      record.erase("seconds");
+      record.erase("tokens_per_second");
+      records.push_back(record);
+    }
+    return records;
+  }
+
+  TemporaryFolder folder_;
+};
+
+/// Runs the program with `prepare` called in the child; kills it by `signal` after some time.
+int run_and_kill(const std::vector<std::string>& arguments, int milliseconds, int signal,
+                 void (*prepare)() = nullptr) {
+  std::vector<const char*> argv = {"headwise"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, 1);
+    dup2(nowhere, 2);
+    if (prepare != nullptr) prepare();
+    execv(HEADWISE_PROGRAM, const_cast<char* const*>(argv.data()));
+    _exit(127);
+  }
+  if (milliseconds > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    kill(child, signal);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(Train, LeavesAFolderThatLoads) {
+  const json told = summary(small(), "out");
+  EXPECT_EQ(told["task"], "causal_lm");
+  EXPECT_EQ(told["steps"], 30);
+  EXPECT_EQ(told["layers"][0]["heads"], 2);
+  EXPECT_TRUE(told["kept"]["state"] == "best" || told["kept"]["state"] == "average");
+  EXPECT_LT(told["validation"]["loss"].get<double>(), 5);
+  EXPECT_EQ(json::parse(contents_of(folder_.path() / "out/summary.json")), told);
+  EXPECT_FALSE(fs::exists(folder_.path() / "out/checkpoint"));
+  const std::vector<json> records = log("out");
+  ASSERT_EQ(records.size(), 33u);  // and three evaluations
+  EXPECT_EQ(records[0]["step"], 1);
+  EXPECT_EQ(records[10]["evaluation"], "validation");
+  EXPECT_GT(records[0]["loss"].get<double>(), told["validation"]["loss"].get<double>());
+
+  const ProgramResult written = run_program({"run", path("out"), "--text", "the big", "--json"});
+  EXPECT_EQ(written.code, 0) << written.errors;
+  EXPECT_EQ(run_program({"inspect", path("out")}).code, 0);
+}
+
+TEST_F(Train, WithTheSameSeedGivesTheSameBits) {
+  json one = small();
+  one["steps"] = 8;
+  (void)summary(one, "a");
+  (void)train(one, "b", {"--threads", "1"});
+  EXPECT_EQ(weights("a"), weights("b"));
+  EXPECT_EQ(log("a"), log("b"));
+  const ProgramResult other = train(one, "c", {"--seed", "4"});
+  EXPECT_EQ(other.code, 0) << other.errors;
+  EXPECT_NE(weights("a"), weights("c"));
+  EXPECT_THAT(other.errors, HasSubstr("new gpt2, width 16, 1 layers, 2 heads of 8"));
+}
+
+TEST_F(Train, KilledAtAnyMomentAndResumedEndsWithTheSameBits) {
+  (void)summary(small(), "whole");
+  Random random(7);
+  int kills = 0;
+  for (int round = 0; kills < 20; ++round) {
+    const std::string out = "killed" + std::to_string(round);
+    for (int code = -1; code != 0;) {
+      const std::string threads = random.below(2) == 0 ? "1" : "2";
+      code = run_and_kill(
+          {"train", path("settings.json"), "-o", path(out), "--resume", "--threads", threads},
+          kills < 20 ? 10 + static_cast<int>(random.below(250)) : 0, SIGKILL);
+      ASSERT_TRUE(code == 0 || code == -SIGKILL) << code;
+      kills += code == -SIGKILL ? 1 : 0;
+    }
+    EXPECT_EQ(weights(out), weights("whole"));
+    EXPECT_EQ(log(out), log("whole"));
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / out)) {
+      EXPECT_FALSE(entry.path().filename().string().ends_with(".part")) << entry.path();
+    }
+  }
+}
+
+TEST_F(Train, InterruptedLeavesACheckpointToGoOnFrom) {
+  json longer = small();
+  longer["steps"] = 3000;
+  longer["schedule"]["kind"] = "constant";
+  const std::string file = settings(longer);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string out = "stopped" + std::to_string(signal);
+    EXPECT_EQ(run_and_kill({"train", file, "-o", path(out)}, 600, signal), 130);
+    EXPECT_TRUE(fs::exists(folder_.path() / out / "checkpoint/state.safetensors"));
+  }
+}
+
+TEST_F(Train, RefusesToGoOnWithAnotherTraining) {
+  json longer = small();
+  longer["steps"] = 3000;
+  const std::string file = settings(longer);
+  ASSERT_EQ(run_and_kill({"train", file, "-o", path("out")}, 600, SIGTERM), 130);
+  const std::string before = contents_of(folder_.path() / "out/checkpoint/state.safetensors");
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", file, "-o", path("out"), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.code, 1) << result.errors;
+    return json::parse(result.out)["error"];
+  };
+  EXPECT_THAT(refused({})["hint"], HasSubstr("--resume"));
+  EXPECT_THAT(refused({"--resume", "--seed", "9"})["what"], HasSubstr("seed"));
+  longer["dropout"] = 0.3;
+  settings(longer);
+  EXPECT_THAT(refused({"--resume"})["what"], HasSubstr("another one: dropout"));
+  longer.erase("dropout");
+  longer["model"]["heads"] = 4;
+  settings(longer);
+  const json heads = refused({"--resume"});
+  EXPECT_THAT(heads["what"], HasSubstr("model.heads"));
+  EXPECT_EQ(heads["got"], "4");
+  longer["model"]["heads"] = 2;
+  settings(longer);
+  folder_.write("train.txt", lines(kWords, 121, 1));
+  EXPECT_THAT(refused({"--resume"})["what"], HasSubstr("data.train"));
+  EXPECT_EQ(contents_of(folder_.path() / "out/checkpoint/state.safetensors"), before);
+}
+
+TEST_F(Train, LeavesFoldersOfOthersAlone) {
+  fs::create_directory(folder_.path() / "taken");
+  const int held = open(path("taken").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(held, LOCK_EX | LOCK_NB), 0);
+  const ProgramResult taken = train(small(), "taken");
+  EXPECT_EQ(taken.code, 1);
+  EXPECT_THAT(taken.errors, HasSubstr("another process is writing to it"));
+  close(held);
+  folder_.write("full/notes.txt", "mine");
+  const ProgramResult full = train(small(), "full");
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.errors, HasSubstr("the folder is not empty"));
+  EXPECT_EQ(train(small(), "train.txt").code, 1);
+}
+
+TEST_F(Train, KeepsTheOldCheckpointWhenTheDiskIsFull) {
+  json longer = small();
+  longer["steps"] = 60;
+  const json whole = summary(longer, "whole");
+  const std::string file = settings(longer);
+  for (int code = -1; !fs::exists(folder_.path() / "out/checkpoint/state.safetensors");) {
+    code = run_and_kill({"train", file, "-o", path("out"), "--resume"}, 150, SIGKILL);
+    ASSERT_EQ(code, -SIGKILL);
+  }
+  const std::string before = contents_of(folder_.path() / "out/checkpoint/state.safetensors");
+  const int code = run_and_kill({"train", file, "-o", path("out"), "--resume"}, 0, 0, [] {
+    const rlimit limit = {20000, 20000};  // bytes of a file
+    setrlimit(RLIMIT_FSIZE, &limit);
+  });
+  EXPECT_EQ(code, 1);
+  EXPECT_EQ(contents_of(folder_.path() / "out/checkpoint/state.safetensors"), before);
+  EXPECT_EQ(train(longer, "out", {"--resume"}).code, 0);
+  EXPECT_EQ(weights("out"), weights("whole"));
+}
+
+TEST_F(Train, TellsWhatIsWrongWithItsSettings) {
+  json wrong = small();
+  wrong["learning_rate"] = 1;
+  const ProgramResult result = train(wrong, "out", {"--json"});
+  EXPECT_EQ(result.code, 1);
+  const json error = json::parse(result.out)["error"];
+  EXPECT_THAT(error["where"], HasSubstr("settings.json: learning_rate"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "out"));
+  wrong.erase("learning_rate");
+  wrong["freeze"] = {"L7"};
+  EXPECT_THAT(train(wrong, "out").errors, HasSubstr("one of L0, embeddings"));
+  EXPECT_EQ(run_program({"train", path("settings.json")}).code, 2);
+}
+
+TEST_F(Train, StopsWhenNothingGetsBetter) {
+  json hopeless = small();
+  hopeless["steps"] = 200;
+  hopeless["optimizer"]["rate"] = 0;
+  hopeless["evaluate"] = {{"every", 2}, {"patience", 3}};
+  const json told = summary(hopeless, "out");
+  EXPECT_EQ(told["steps"], 8);
+  EXPECT_TRUE(told["stopped_early"]);
+}
+
+TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
+  json masked = small();
+  masked["task"] = "masked_lm";
+  masked["model"] = new_model("bert");
+  masked["steps"] = 10;
+  const json first = summary(masked, "encoder");
+  EXPECT_EQ(first["architecture"], "bert");
+  std::string rows;
+  std::istringstream text(lines(kWords, 60, 5));
+  for (std::string line; std::getline(text, line);) {
+    rows += line + "\t" + (line.find("cat") == std::string::npos ? "without" : "with") + "\n";
+  }
+  folder_.write("labels.tsv", rows);
+  const json classify = {{"task", "classification"},
+                         {"model", "encoder"},
+                         {"data", {{"train", "labels.tsv"}, {"validation", "labels.tsv"}}},
+                         {"tokens_per_batch", 100},
+                         {"epochs", 2},
+                         {"freeze", {"embeddings"}}};
+  const json told = summary(classify, "classifier");
+  EXPECT_LT(told["trained_parameters"].get<int>(), told["parameters"].get<int>());
+  EXPECT_GT(told["validation"]["accuracy"].get<double>(), 0.4);
+  const ProgramResult run = run_program({"run", path("classifier"), "--text", "the cat", "--json"});
+  EXPECT_EQ(run.code, 0) << run.errors;
+  const json label = json::parse(run.out)["results"][0]["label"];
+  EXPECT_TRUE(label == "with" || label == "without") << label;
+}
+
+TEST_F(Train, LearnsTheSimilarityOfPairs) {
+  folder_.write("pairs.tsv", "the cat\tthe cat\t1\nthe cat\ta house\t0\na dog\tthe dog\t0.5\n");
+  const json pairs = {{"task", "similarity"},
+                      {"model", new_model("bert")},
+                      {"data", {{"train", "pairs.tsv"}, {"test", "pairs.tsv"}, {"length", 32}}},
+                      {"steps", 3}};
+  const json told = summary(pairs, "out");
+  EXPECT_FALSE(told.contains("validation"));
+  EXPECT_FALSE(told["test"].contains("accuracy"));
+  EXPECT_EQ(told["test"]["scored"], 3);
+  EXPECT_EQ(told["kept"]["state"], "last");
+}
+
+TEST_F(Train, TranslatesWithHeadsByKind) {
+  folder_.write("a.en", lines(kWords, 60, 4));
+  folder_.write("a.de", lines(kOthers, 60, 4));
+  json model = new_model("marian");
+  model["heads"] = {{"encoder", 4}, {"decoder", 2}, {"cross", 1}};
+  const json files = {{"source", "a.en"}, {"target", "a.de"}};
+  const json translate = {{"task", "translation"},
+                          {"model", model},
+                          {"data", {{"train", files}, {"validation", files}, {"length", 24}}},
+                          {"tokens_per_batch", 300},
+                          {"steps", 6},
+                          {"evaluate", {{"every", 3}, {"metric", "bleu"}, {"beam", 2}}}};
+  const json told = summary(translate, "out");
+  EXPECT_TRUE(told["validation"]["bleu"].is_number());
+  EXPECT_EQ(told["layers"][2]["heads"], 1);
+  const ProgramResult run = run_program({"run", path("out"), "--text", "the cat", "--json"});
+  EXPECT_EQ(run.code, 0) << run.errors;
+  EXPECT_EQ(json::parse(run.out)["task"], "translate");
+}
+
+}  // namespace
+}  // namespace headwise
