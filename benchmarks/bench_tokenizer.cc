@@ -159,11 +159,11 @@ fs::path TokenizerBenchmark::trained(const std::string& kind, const Corpus& corp
 void TokenizerBenchmark::run() {
   set_threads(1);
   std::vector<Corpus> corpora;
-  if (options_.text.empty()) {
+  if (options_.texts.empty()) {
     corpora.emplace_back("golden", golden::load_texts());
   } else {
-    corpora.emplace_back(fs::path(options_.text).stem().string(),
-                         lines_of(options_.text, options_.quick ? 1 << 17 : 1 << 20));
+    corpora.emplace_back(fs::path(options_.texts[0]).stem().string(),
+                         lines_of(options_.texts[0], options_.quick ? 1 << 17 : 1 << 20));
   }
   corpora.emplace_back("one-word", std::vector{one_word(corpora[0].texts)});
 

@@ -90,22 +90,8 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
 
 }  // namespace
 
-ModelFolders::ModelFolders() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "headwise-bench-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw std::filesystem::filesystem_error("no temporary folder",
-                                            std::error_code(errno, std::generic_category()));
-  }
-  root_ = pattern;
-}
-
-ModelFolders::~ModelFolders() {
-  std::error_code ignored;
-  std::filesystem::remove_all(root_, ignored);
-}
-
 std::filesystem::path ModelFolders::folder(const ModelShape& shape) {
-  const std::filesystem::path folder = root_ / shape.name;
+  const std::filesystem::path folder = root_.path() / shape.name;
   if (std::filesystem::create_directory(folder)) write_checkpoint(shape, folder);
   return folder;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/model/model.h"
+#include "temporary_folder.h"
 
 namespace headwise::bench {
 
@@ -23,16 +24,11 @@ inline constexpr int64_t kPositions = 2048;
 /// Folders with checkpoints, deleted at the end.
 class ModelFolders {
  public:
-  ModelFolders();
-  ~ModelFolders();
-  ModelFolders(const ModelFolders&) = delete;
-  ModelFolders& operator=(const ModelFolders&) = delete;
-
   /// A plain BERT encoder of this shape; written when first asked for.
   std::filesystem::path folder(const ModelShape& shape);
 
  private:
-  std::filesystem::path root_;
+  TemporaryFolder root_;
 };
 
 /// Texts of these lengths; token i of text b is the same on every side.

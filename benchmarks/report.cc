@@ -145,7 +145,8 @@ int run_benchmark(int argc, char** argv, const std::string& title,
       ->check(CLI::Range(1, 1024));
   app.add_option("--model", options.models, "folder of a model, for benchmarks of models or text")
       ->allow_extra_args(false);
-  app.add_option("--text", options.text, "file whose lines are texts, for benchmarks of text");
+  app.add_option("--text", options.texts, "file whose lines are texts; for pairs, twice")
+      ->allow_extra_args(false);
   app.add_flag("--json", options.json, "print one JSON document");
   app.add_flag("--quick", options.quick, "fewer sizes and samples");
   app.add_option("filters", options.filters, "words of the names to measure, e.g. forward D=64");

@@ -15,7 +15,7 @@ struct Options {
   std::string peer;                 // a Python interpreter; empty: only ours is measured
   std::vector<int> threads;         // numbers of threads to measure with
   std::vector<std::string> models;  // folders, where a benchmark takes some
-  std::string text;                 // a file, where a benchmark takes one
+  std::vector<std::string> texts;   // files, where a benchmark takes some
   bool json = false;
   bool quick = false;
   std::vector<std::string> filters;
