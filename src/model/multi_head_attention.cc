@@ -53,15 +53,17 @@ struct Linear {
   View<const float, 2> dy;
   View<float, 2> dx;  // or none
   bool add_to_dx;
-  View<float, 2> dweights;
-  View<float, 1> dbias;  // or none
+  View<float, 2> dweights;  // or none
+  View<float, 1> dbias;     // or none
 };
 
 void backward(const Linear& linear) {
   if (linear.dx.data() != nullptr) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
   }
-  gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = true});
+  if (linear.dweights.data() != nullptr) {
+    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = true});
+  }
   if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
 }
 
@@ -157,7 +159,7 @@ void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> so
 }
 
 void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
-                                         MultiHeadAttentionWeights& gradients) const {
+                                         MultiHeadAttentionWeights* gradients) const {
   check_pass(pass);
   check_gradients(gradients);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
@@ -168,8 +170,8 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
             .dy = dout,
             .dx = joined(pass.dz),
             .add_to_dx = false,
-            .dweights = gradients.output(),
-            .dbias = gradients.output_bias()});
+            .dweights = gradients == nullptr ? View<float, 2>() : gradients->output(),
+            .dbias = gradients == nullptr ? View<float, 1>() : gradients->output_bias()});
 }
 
 void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
@@ -192,7 +194,7 @@ void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGra
 
 void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
                                           const Pass& pass, const InputGradients& inputs,
-                                          MultiHeadAttentionWeights& gradients) const {
+                                          MultiHeadAttentionWeights* gradients) const {
   check_pass(pass);
   check_gradients(gradients);
   check_inputs(x, source);
@@ -209,6 +211,13 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
   const auto rows_of = [&](const View<float, 3>& first, int64_t columns) {
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
+  const auto matrix = [&](View<float, 2> (MultiHeadAttentionWeights::*of)() const) {
+    return gradients == nullptr ? View<float, 2>() : (gradients->*of)();
+  };
+  const auto vector = [&](View<float, 1> (MultiHeadAttentionWeights::*of)() const) {
+    return gradients == nullptr ? View<float, 1>() : (gradients->*of)();
+  };
+  using W = MultiHeadAttentionWeights;
   const int64_t q = query_width(s), kv = key_value_width(s);
   if (s.cross) {
     backward({.x = x,
@@ -216,23 +225,23 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dy = rows_of(pass.dq, q),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
-              .dweights = gradients.query(),
-              .dbias = gradients.query_bias()});
+              .dweights = matrix(&W::query),
+              .dbias = vector(&W::query_bias)});
     backward({.x = source,
               .weights = weights_.key_value(),
               .dy = rows_of(pass.dk, kv),
               .dx = inputs.dsource,
               .add_to_dx = inputs.add_to_dsource,
-              .dweights = gradients.key_value(),
-              .dbias = gradients.key_value_bias()});
+              .dweights = matrix(&W::key_value),
+              .dbias = vector(&W::key_value_bias)});
   } else {
     backward({.x = x,
               .weights = weights_.in_proj(),
               .dy = rows_of(pass.dq, q + kv),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
-              .dweights = gradients.in_proj(),
-              .dbias = gradients.in_proj_bias()});
+              .dweights = matrix(&W::in_proj),
+              .dbias = vector(&W::in_proj_bias)});
   }
 }
 
@@ -266,15 +275,15 @@ void MultiHeadAttention::check_pass(const Pass& pass) const {
   check_shape("z", pass.z.shape(), {T, s.H, s.Dv}, hint);
 }
 
-void MultiHeadAttention::check_gradients(const MultiHeadAttentionWeights& gradients) const {
-  if (gradients.shape() == shape()) return;
+void MultiHeadAttention::check_gradients(const MultiHeadAttentionWeights* gradients) const {
+  if (gradients == nullptr || gradients->shape() == shape()) return;
   const auto text = [](const MultiHeadAttentionShape& s) {
     return fmt::format("C {}, Cs {}, H {}, K {}, D {}, Dv {}, biases {} and {}", s.C, s.Cs, s.H,
                        s.K, s.D, s.Dv, s.projection_bias, s.output_bias);
   };
   throw Error({.what = "multi_head_attention: the gradients are of another layer",
                .where = "gradients",
-               .got = text(gradients.shape()),
+               .got = text(gradients->shape()),
                .expected = text(shape()),
                .hint = "make them by weights().zeros()"});
 }

@@ -169,13 +169,13 @@ class MultiHeadAttention {
 
   /// The mirror of output, attend, project: `how`, x and source are what those were given, and what
   /// the caller did to q and k must be undone to dq and dk between the last two. Gradients of
-  /// weights are added to `gradients`, made by weights().zeros(). Of `more`, the layer fills
-  /// in dq, dk, dv.
+  /// weights are added to `gradients`, made by weights().zeros(); null: they are left out. Of
+  /// `more`, the layer fills in dq, dk, dv.
   void backward_output(View<const float, 2> dout, Pass& pass,
-                       MultiHeadAttentionWeights& gradients) const;
+                       MultiHeadAttentionWeights* gradients) const;
   void backward_attend(Attention how, Pass& pass, AttentionGradients more = {}) const;
   void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
-                        const InputGradients& inputs, MultiHeadAttentionWeights& gradients) const;
+                        const InputGradients& inputs, MultiHeadAttentionWeights* gradients) const;
 
   /// Who changes the weights calls repack(), or forward goes on with the old ones.
   const MultiHeadAttentionWeights& weights() const { return weights_; }
@@ -189,7 +189,7 @@ class MultiHeadAttention {
   void check_cross(const char* where) const;
   void check_inputs(View<const float, 2> x, View<const float, 2> source) const;
   void check_pass(const Pass& pass) const;
-  void check_gradients(const MultiHeadAttentionWeights& gradients) const;
+  void check_gradients(const MultiHeadAttentionWeights* gradients) const;
 
   MultiHeadAttentionWeights weights_;
   PackedWeights input_;   // all projections in self attention, those of queries in cross attention
