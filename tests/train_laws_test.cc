@@ -167,6 +167,49 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
   EXPECT_EQ(trained.sites.size(), model.attentions().size());
 }
 
+TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
+  TrainableModel whole = load();
+  std::vector<float> gates(whole.heads(), 0.75f), expected(gates.size());
+  const auto options = [&](std::vector<float>& dgates) {
+    return PassOptions{.dropout = 0.1f,
+                       .gates = {gates.data(), {1, whole.heads()}},
+                       .dgates = {dgates.data(), {1, whole.heads()}}};
+  };
+  whole.train(batch(), options(expected));
+  const auto train_without = [&](const auto& frozen, bool with_gates) {
+    TrainableModel model = load();
+    for (Parameter& parameter : model.parameters()) parameter.trained = !frozen(parameter.name);
+    std::vector<float> dgates(gates.size());
+    PassOptions how = options(dgates);
+    if (!with_gates) how.dgates = {};
+    model.train(batch(), how);
+    EXPECT_EQ(dgates == expected, with_gates);
+    for (size_t i = 0; i < model.parameters().size(); ++i) {
+      const Parameter &some = model.parameters()[i], &all = whole.parameters()[i];
+      if (some.trained) {
+        EXPECT_TRUE(std::ranges::equal(some.gradient, all.gradient)) << some.name;
+      } else {
+        EXPECT_EQ(norm(some.gradient), 0) << some.name;
+      }
+    }
+  };
+  const auto in = [](std::string_view place) {
+    return [place](const std::string& name) { return name.starts_with(place); };
+  };
+  for (const bool with_gates : {false, true}) {
+    train_without(in(""), with_gates);  // everything
+    train_without(in("embeddings"), with_gates);
+    train_without(in("output"), with_gates);
+    train_without(
+        [](const std::string& name) {
+          return name.find("L1.") == std::string::npos && !name.starts_with("output");
+        },
+        with_gates);
+    train_without([](const std::string& name) { return name.find("norm") != std::string::npos; },
+                  with_gates);
+  }
+}
+
 TEST_P(TrainLaws, NormsOfHeadsAreThoseOfTheirWeights) {
   TrainableModel model = load();
   model.train(batch(), {});

@@ -95,10 +95,10 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
   const MultiHeadAttentionShape& s = weights.shape();
   const auto matrices = static_cast<size_t>(s.H * (s.D + s.Dv) * s.C + s.K * (s.D + s.Dv) * s.Cs);
   const std::string name = place.site.name + ".attention.";
-  declare.parameter(name + "weights", weights.all().first(matrices),
-                    gradients_.all().first(matrices), true);
-  declare.parameter(name + "biases", weights.all().subspan(matrices),
-                    gradients_.all().subspan(matrices), false);
+  weights_trained_ = declare.parameter(name + "weights", weights.all().first(matrices),
+                                       gradients_.all().first(matrices), true);
+  biases_trained_ = declare.parameter(name + "biases", weights.all().subspan(matrices),
+                                      gradients_.all().subspan(matrices), false);
   declare_tensors(declare, place);
   if (place.config.qk_norm && !s.cross) {
     const auto norm = [&](const char* which, std::string_view tensor) {
@@ -155,6 +155,12 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
   }
   matrix(place.names.output, w.output(), g.output(), d.attention_output);
   if (s.output_bias) vector(place.names.output, w.output_bias(), g.output_bias());
+}
+
+bool TrainedAttention::trained() const {
+  const auto on = [](const Switch& which) { return which != nullptr && *which; };
+  return on(weights_trained_) || on(biases_trained_) || query_norm_.trained() ||
+         key_norm_.trained();
 }
 
 bool TrainedAttention::rotates(const StackPass& pass) const {
@@ -220,14 +226,16 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     std::swap(p.dheads, scratch.dheads);
   };
   lend();
-  attention_.backward_output(dy, p, gradients_);
+  MultiHeadAttentionWeights* const gradients = trained() ? &gradients_ : nullptr;
+  attention_.backward_output(dy, p, gradients);
 
   AttentionGradients more;
   const View<float, 2> dgates = pass.options->dgates;
   if (dgates.data() != nullptr) {
     more.dgates = {scratch.dgates.at_least(dgates.extent(0) * s.H), {dgates.extent(0), s.H}};
   }
-  if (relative_ != nullptr) {
+  const bool learns_bias = relative_ != nullptr && relative_->trained();
+  if (learns_bias) {
     const auto shape = tape.how.relative_bias.table.shape();
     more.dtable = {scratch.dtable.at_least(shape[0] * shape[1]), shape};
   }
@@ -235,7 +243,7 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
   for (int64_t b = 0; b < more.dgates.extent(0); ++b) {
     for (int64_t h = 0; h < s.H; ++h) dgates(b, site_->first + h) += more.dgates(b, h);
   }
-  if (relative_ != nullptr) relative_->add_gradient(more.dtable, config_.heads);
+  if (learns_bias) relative_->add_gradient(more.dtable, config_.heads);
 
   if (rotates(pass)) {
     rotate_back(p.dq, pass.positions, *pass.rotary);
@@ -250,7 +258,7 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
                                .dsource = cross() ? pass.dsource : View<float, 2>(),
                                .add_to_dx = to.add,
                                .add_to_dsource = true},
-                              gradients_);
+                              gradients);
   lend();
 }
 

@@ -24,6 +24,7 @@ class TrainedRelativeBias {
                       Side side, const Start& start);
 
   bool exists() const { return table_.exists(); }
+  bool trained() const { return table_.trained(); }
   std::span<const int32_t> buckets() const { return buckets_; }
 
   /// [heads, buckets] of some heads: the table itself if these are all, else a copy in `room`.
@@ -48,6 +49,7 @@ struct StackPass {
   View<const float, 2> source{};
   View<float, 2> dsource{};  // added to by backward
 
+  bool wants_gates() const { return options->dgates.data() != nullptr; }
   Dropout dropout(uint64_t stream) const {
     return {.p = options->dropout, .seed = options->seed, .stream = stream};
   }
@@ -87,6 +89,7 @@ class TrainedAttention {
   void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
                 const InputGradient& to, Scratch& scratch);
 
+  bool trained() const;
   void repack() { attention_.repack(); }
   void make_heads_equal();
   void gradient_norms(std::span<double> norms) const;  // [H]
@@ -103,6 +106,7 @@ class TrainedAttention {
   uint64_t stream_;
   MultiHeadAttention attention_;
   MultiHeadAttentionWeights gradients_;
+  Switch weights_trained_, biases_trained_;
   TrainedNorm query_norm_, key_norm_;
   const TrainedRelativeBias* relative_;
 };

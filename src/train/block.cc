@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -88,6 +89,13 @@ TrainedBlock::TrainedBlock(Declarations& declare, const Place& place)
   feed_forward_sublayer_ = {.norm = norm(name + ".feed_forward_norm", names.feed_forward_norm),
                             .stream = place.streams++};
   inside_stream_ = place.streams++;
+}
+
+bool TrainedBlock::trained() const {
+  return feed_forward_.trained() || feed_forward_sublayer_.norm.trained() ||
+         std::ranges::any_of(attentions_, &TrainedAttention::trained) ||
+         std::ranges::any_of(attention_sublayers_,
+                             [](const Sublayer& sublayer) { return sublayer.norm.trained(); });
 }
 
 Dropout TrainedBlock::dropout_of(const Sublayer& sublayer, const StackPass& pass) const {

@@ -54,6 +54,8 @@ class TrainedBlock {
   /// d [T, C], the gradient of what the block gave, becomes that of its input.
   void backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
 
+  bool trained() const;
+
   /// Its attentions: one or two.
   std::span<TrainedAttention> attentions() { return attentions_; }
   std::span<const TrainedAttention> attentions() const { return attentions_; }

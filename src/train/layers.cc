@@ -30,8 +30,10 @@ void TrainedLinear::forward(View<const float, 2> x, View<float, 2> out, Epilogue
 void TrainedLinear::backward(View<const float, 2> x, View<const float, 2> dy,
                              const InputGradient& to) const {
   // Before dx is written, which may lie where dy does.
-  gemm(transposed(dy), x, weight_.dmatrix(outputs_), {.accumulate = true});
-  if (bias_.exists()) sum_rows(dy, bias_.dvector());
+  if (weight_.trained()) {
+    gemm(transposed(dy), x, weight_.dmatrix(outputs_), {.accumulate = true});
+  }
+  if (bias_.trained()) sum_rows(dy, bias_.dvector());
   if (to.dx.data() != nullptr) gemm(dy, weight_.matrix(outputs_), to.dx, {.accumulate = to.add});
 }
 
@@ -86,7 +88,7 @@ void TrainedEmbedding::forward(std::span<const int32_t> rows, float scale, bool 
 
 void TrainedEmbedding::backward(View<const float, 2> dout, std::span<const int32_t> rows,
                                 float scale) const {
-  if (table_.gradient().empty()) return;
+  if (!trained()) return;
   const bool has_unlearned = unlearned_ >= 0 && unlearned_ < rows_;
   const std::span<float> row =
       has_unlearned ? std::span(&dtable()(unlearned_, 0), dout.extent(1)) : std::span<float>();

@@ -55,6 +55,7 @@ class TrainedLinear {
                 const Start& start);
 
   bool exists() const { return outputs_ > 0; }
+  bool trained() const { return weight_.trained() || bias_.trained(); }
   int64_t outputs() const { return outputs_; }
 
   void forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
@@ -72,6 +73,7 @@ class TrainedNorm {
               int64_t width);
 
   bool exists() const { return weight_.exists(); }
+  bool trained() const { return weight_.trained() || bias_.trained(); }
   void forward(View<const float, 2> x, View<float, 2> out) const;
   /// dx may be dy.
   void backward(View<const float, 2> x, View<const float, 2> dy, const InputGradient& to) const;
@@ -97,6 +99,7 @@ class TrainedEmbedding {
   TrainedEmbedding(Weights fixed, int64_t rows) : rows_(rows), table_(std::move(fixed)) {}
 
   bool exists() const { return rows_ > 0; }
+  bool trained() const { return table_.trained(); }
   const std::string& tensor() const { return tensor_; }  // its name in a checkpoint
   View<float, 2> table() const { return table_.matrix(rows_); }
   View<float, 2> dtable() const { return table_.dmatrix(rows_); }
@@ -123,6 +126,8 @@ class TrainedFeedForward {
   /// `gate` may not exist.
   TrainedFeedForward(TrainedLinear up, TrainedLinear gate, TrainedLinear down,
                      Activation activation);
+
+  bool trained() const { return up_.trained() || gate_.trained() || down_.trained(); }
 
   /// `inside`: of the activated values.
   void forward(View<const float, 2> x, const Dropout& inside, View<float, 2> out,

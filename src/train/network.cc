@@ -83,7 +83,7 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
   if (two) {
     source.offsets = batch.source.offsets;
     source.rows = encoder_->forward(batch.source, options, {}, scratch_);
-    if (backward) {
+    if (backward && encoder_->depth_of_backward(options.dgates.data() != nullptr) > 0) {
       source.gradient = dsource_.like(source.rows);
       std::fill_n(source.gradient.data(), batch.source.rows() * config_.width, 0.f);
     }
@@ -95,7 +95,7 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
                         : output_->run(hidden, scored.offsets, batch, options, dhidden);
   if (!backward || loss.scored == 0) return loss;
   last.backward(dhidden, scratch_);
-  if (two) encoder_->backward(source.gradient, scratch_);
+  if (source.gradient.data() != nullptr) encoder_->backward(source.gradient, scratch_);
   return loss;
 }
 

@@ -260,8 +260,10 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   }
   loss.nll = loss.loss;
   if (dx.data() == nullptr) return loss;
-  gemm(transposed<const float>(scores), x, weight_.dmatrix(outputs_), {.accumulate = true});
-  if (bias_.exists()) sum_rows(scores, bias_.dvector());
+  if (weight_.trained()) {
+    gemm(transposed<const float>(scores), x, weight_.dmatrix(outputs_), {.accumulate = true});
+  }
+  if (bias_.trained()) sum_rows(scores, bias_.dvector());
   gemm(scores, weight_.matrix(outputs_), dx);
   return loss;
 }

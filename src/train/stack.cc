@@ -167,13 +167,27 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
   return x;
 }
 
+int64_t TrainedStack::depth_of_backward(bool all_blocks) const {
+  const int64_t layers = std::ssize(blocks_);
+  if (word_->trained() || position_.trained() || token_type_.trained() ||
+      embedding_norm_.trained() || embedding_projection_.trained()) {
+    return layers + 1;
+  }
+  if (all_blocks || relative_.trained()) return layers;
+  const auto lowest = std::ranges::find_if(blocks_, &TrainedBlock::trained);
+  return blocks_.end() - lowest;
+}
+
 void TrainedStack::backward(View<float, 2> d, TrainedBlock::Scratch& scratch) {
+  // All blocks have gates, and all of a decoder read the encoder's rows.
+  const bool all_blocks = pass_.wants_gates() || pass_.dsource.data() != nullptr;
+  const int64_t depth = depth_of_backward(all_blocks), layers = std::ssize(blocks_);
   if (drops_finally_) dropout(d, pass_.dropout(final_stream_), d);
   if (final_norm_.exists()) final_norm_.backward(last_, d, {.dx = d});
-  for (size_t layer = blocks_.size(); layer-- > 0;) {
+  for (int64_t layer = layers - 1; layer >= std::max<int64_t>(0, layers - depth); --layer) {
     blocks_[layer].backward(d, pass_, tapes_[layer], scratch);
   }
-  backward_embeddings(d);
+  if (depth > layers) backward_embeddings(d);
 }
 
 View<float, 2> TrainedStack::embed() {

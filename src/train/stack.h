@@ -37,6 +37,10 @@ class TrainedStack {
   View<float, 2> forward(const TokenBatch& batch, const PassOptions& options, const Source& source,
                          TrainedBlock::Scratch& scratch);
 
+  /// How many blocks a gradient must come through to reach all that is trained, from the last one;
+  /// one more: the embeddings as well. `all_blocks`: also those that nothing is trained in.
+  int64_t depth_of_backward(bool all_blocks) const;
+
   /// Of the last forward: d [T, C] is the gradient of what it gave, and is used up.
   void backward(View<float, 2> d, TrainedBlock::Scratch& scratch);
 

@@ -49,6 +49,7 @@ struct TrainableModel::Parts {
   std::string json;
   ModelConfig config;
   std::vector<Parameter> parameters;
+  std::vector<std::shared_ptr<bool>> switches;  // what layers know of `trained`
   std::vector<StoredTensor> tensors;
   std::unique_ptr<Network> network;
 
@@ -58,6 +59,7 @@ struct TrainableModel::Parts {
 
   void finish(Declarations& declared) {
     parameters = std::move(declared.parameters);
+    switches = std::move(declared.switches);
     for (Declarations::Tensor& tensor : declared.tensors) {
       tensors.push_back(std::move(tensor.stored));
     }
@@ -187,6 +189,9 @@ TrainableModel TrainableModel::create(const std::string& config_json, const Init
 }
 
 Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& options) {
+  for (size_t i = 0; i < parts_->parameters.size(); ++i) {
+    *parts_->switches[i] = parts_->parameters[i].trained;
+  }
   return parts_->network->run(batch, options, true);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,26 +30,37 @@ struct Start {
   }
 };
 
+/// Whether a parameter is trained in this pass.
+using Switch = std::shared_ptr<const bool>;
+
 /// A matrix or a vector; at first all 0.
 class Weights {
  public:
   Weights() = default;
   explicit Weights(int64_t size, bool trained = true);
 
+  /// Whose switch says from now on whether they are trained; until then they are not.
+  void obey(Switch trained) { trained_ = std::move(trained); }
+
   bool exists() const { return values_.size() > 0; }
   int64_t size() const { return values_.size(); }
   std::span<float> values() const { return values_.span(); }
-  std::span<float> gradient() const { return gradient_.span(); }  // none if not trained
+  std::span<float> gradient() const { return gradient_.span(); }
+  bool trained() const { return trained_ != nullptr && *trained_; }
 
   View<float, 1> vector() const { return of(values_); }
-  View<float, 1> dvector() const { return of(gradient_); }
   View<float, 2> matrix(int64_t rows) const { return of(values_, rows); }
-  View<float, 2> dmatrix(int64_t rows) const { return of(gradient_, rows); }
+  // Where gradients go; none if it is not trained.
+  View<float, 1> dvector() const { return trained() ? of(gradient_) : View<float, 1>(); }
+  View<float, 2> dmatrix(int64_t rows) const {
+    return trained() ? of(gradient_, rows) : View<float, 2>();
+  }
 
  private:
   static View<float, 1> of(const Buffer& buffer);
   static View<float, 2> of(const Buffer& buffer, int64_t rows);
 
+  Switch trained_;
   Buffer values_, gradient_;
 };
 
@@ -69,8 +81,8 @@ class Declarations {
 
   bool has(const std::string& name) const { return has_(name); }
 
-  void parameter(const std::string& name, std::span<float> values, std::span<float> gradient,
-                 bool decays);
+  Switch parameter(const std::string& name, std::span<float> values, std::span<float> gradient,
+                   bool decays);
   void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
               const Start& start);
 
@@ -84,6 +96,7 @@ class Declarations {
   void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
 
   std::vector<Parameter> parameters{};
+  std::vector<std::shared_ptr<bool>> switches{};  // of the parameters
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
   bool in_output = false;  // what is declared now belongs to the output layer

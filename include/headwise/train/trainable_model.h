@@ -25,7 +25,7 @@ struct Parameter {
   std::string name{};
   std::span<float> values{}, gradient{};
   bool decays = true;   // by AdamW; norms and biases do not
-  bool trained = true;  // for the optimiser to obey: gradients are computed in any case
+  bool trained = true;  // or frozen: gets no gradient, and the work for it is saved
 };
 
 /// Some rows of a tensor as a checkpoint stores it, where they lie in the model.
