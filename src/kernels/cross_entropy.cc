@@ -52,7 +52,7 @@ void check(const CrossEntropy& problem, const CrossEntropyGradients& gradients) 
   if (gradients.dbias.data() != nullptr) check_rows(kOp, "dbias", gradients.dbias, {classes});
 }
 
-/// Tiles of scored rows, their memory, and the weights as the products over tiles want them.
+/// Tiles of scored rows, and their memory.
 class Tiles {
  public:
   Tiles(const CrossEntropy& problem, const CrossEntropyGradients* gradients)
@@ -69,13 +69,10 @@ class Tiles {
     if (rows_.empty()) return;
     losses_.resize(rows_.size());
     tile_rows_ = std::min(scored(), std::clamp(kTileElements / classes_, kFewestRows, kMostRows));
-    x_ = Buffer(checked_mul(tile_rows_, width_));
     logits_ = Buffer(checked_mul(tile_rows_, classes_));
-    weights_ = PackedWeights(problem.weights);
-    if (gradients_.dx.data() != nullptr) {
-      dx_ = Buffer(x_.size());
-      weights_back_ = PackedWeights(transposed(problem.weights));
-    }
+    if (all_scored()) return;
+    x_ = Buffer(checked_mul(tile_rows_, width_));
+    dx_ = Buffer(gradients_.dx.data() == nullptr ? 0 : x_.size());
   }
 
   CrossEntropyLoss run() {
@@ -94,34 +91,42 @@ class Tiles {
 
  private:
   int64_t scored() const { return static_cast<int64_t>(rows_.size()); }
+  bool all_scored() const { return scored() == problem_.x.extent(0); }
 
   /// Rows that are not scored have no gradient; the others are overwritten anyway.
   void clear_dx() {
-    if (gradients_.dx.data() == nullptr || scored() == gradients_.dx.extent(0)) return;
+    if (gradients_.dx.data() == nullptr) return;
     for (int64_t t = 0; t < gradients_.dx.extent(0); ++t) {
       if (problem_.targets[t] < 0) std::fill_n(&gradients_.dx(t, 0), width_, 0.0f);
     }
   }
 
   void score(int64_t begin, int64_t end) {
-    const View<float, 2> x = x_.view({end - begin, width_});
+    const View<const float, 2> x = gather(begin, end);
     const View<float, 2> logits = logits_.view({end - begin, classes_});
-    look_up(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
-    linear(x, weights_, logits, {.bias = problem_.bias});
+    gemm(x, transposed(problem_.weights), logits, {.bias = problem_.bias});
     parallel_panels(end - begin, rows_per_item(classes_), [&](int64_t from, int64_t to) {
       HWY_DYNAMIC_DISPATCH(score_rows)
       (scoring_, logits.rows(from, to), &targets_[begin + from], &losses_[begin + from]);
     });
-    if (gradients_.dx.data() != nullptr) pull_back(logits, begin);
+    if (gradients_.dx.data() != nullptr) pull_back(logits, begin, end);
     if (gradients_.dweights.data() != nullptr) {
       gemm(transposed(View<const float, 2>(logits)), x, gradients_.dweights, {.accumulate = true});
     }
     if (gradients_.dbias.data() != nullptr) sum_rows(logits, gradients_.dbias);
   }
 
-  void pull_back(View<const float, 2> dlogits, int64_t begin) {
-    const View<float, 2> dx = dx_.view({dlogits.extent(0), width_});
-    linear(dlogits, weights_back_, dx);
+  View<const float, 2> gather(int64_t begin, int64_t end) {
+    if (all_scored()) return problem_.x.rows(begin, end);
+    const View<float, 2> x = x_.view({end - begin, width_});
+    look_up(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
+    return x;
+  }
+
+  void pull_back(View<const float, 2> dlogits, int64_t begin, int64_t end) {
+    if (all_scored()) return gemm(dlogits, problem_.weights, gradients_.dx.rows(begin, end));
+    const View<float, 2> dx = dx_.view({end - begin, width_});
+    gemm(dlogits, problem_.weights, dx);
     for (int64_t r = 0; r < dx.extent(0) && width_ > 0; ++r) {
       std::copy_n(&dx(r, 0), width_, &gradients_.dx(rows_[begin + r], 0));
     }
@@ -134,8 +139,7 @@ class Tiles {
   std::vector<int32_t> rows_, targets_;  // those that are scored
   std::vector<RowLoss> losses_;
   int64_t tile_rows_ = 1;
-  Buffer x_, logits_, dx_;
-  PackedWeights weights_, weights_back_;
+  Buffer logits_, x_, dx_;  // the last two are copies of rows, unless all are scored
 };
 
 }  // namespace

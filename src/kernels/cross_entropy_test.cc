@@ -22,10 +22,11 @@ View<float, 1> vector_of(const Matrix& matrix) {
   return {matrix.view.data(), {matrix.view.extent(1)}};
 }
 
+/// One in five is not scored; or all are, in problems of at most nine rows.
 std::vector<int32_t> some_targets(int64_t rows, int64_t classes) {
   std::vector<int32_t> targets;
   for (int64_t t = 0; t < rows; ++t) {
-    targets.push_back(t % 5 == 3 ? -1 : static_cast<int32_t>((t * t + 1) % classes));
+    targets.push_back(rows > 9 && t % 5 == 3 ? -1 : static_cast<int32_t>((t * t + 1) % classes));
   }
   return targets;
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "hwy/cache_control.h"
@@ -111,7 +112,7 @@ void pack_panel(View<const T, 2> b, int64_t panel, T* to) {
   constexpr int64_t kAhead = 16;
   for (int64_t k = 0; k < b.extent(0); ++k, to += kPanel) {
     if (k + kAhead < b.extent(0)) __builtin_prefetch(&from(k + kAhead, 0));
-    std::copy_n(&from(k, 0), kPanel, to);
+    std::memcpy(to, &from(k, 0), kPanel * sizeof(T));  // of a fixed size: no call
   }
 }
 

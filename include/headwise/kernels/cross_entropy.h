@@ -24,7 +24,7 @@ struct CrossEntropy {
 /// Where the gradients of scale * loss go; empty ones are left out.
 struct CrossEntropyGradients {
   float scale = 1;
-  View<float, 2> dx{};        // [T, C], overwritten; 0 for rows that are not scored
+  View<float, 2> dx{};        // [T, C], overwritten, apart from x; 0 for rows that are not scored
   View<float, 2> dweights{};  // [V, C], added to
   View<float, 1> dbias{};     // [V], added to
 };
