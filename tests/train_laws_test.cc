@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -335,6 +336,10 @@ struct Retrained {
   Task task;
   const char* architecture;
 };
+
+std::ostream& operator<<(std::ostream& out, const Retrained& what) {
+  return out << what.folder << " as " << what.architecture;
+}
 
 class RetrainLaws : public testing::TestWithParam<Retrained> {};
 
