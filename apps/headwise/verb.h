@@ -28,6 +28,7 @@ void add_inspect(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
+void add_sweep(CLI::App& app, CommonOptions& common);
 
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,

@@ -39,13 +39,16 @@ std::span<const int32_t> source_of(const Examples& examples, int64_t example) {
 
 }  // namespace
 
-Evaluation evaluate(TrainableModel& model, const Examples& examples,
-                    const EvaluateOptions& options) {
-  const Epoch all(examples, {.tokens = options.tokens, .seed = options.seed, .shuffle = false}, 0);
+Evaluation Evaluator::operator()(const Examples& examples, const DataFiles& files,
+                                 const std::filesystem::path& saved) const {
+  // What masked LM hides is the same in every evaluation.
+  const Epoch all(examples,
+                  {.tokens = settings_.tokens_per_batch, .seed = settings_.seed, .shuffle = false},
+                  0);
   Loss sum;
   for (int64_t index = 0; index < all.batches(); ++index) {
-    options.check();
-    const Loss loss = model.evaluate(all.batch(index));
+    check_();
+    const Loss loss = model_.evaluate(all.batch(index));
     sum.loss += loss.loss;
     sum.scored += loss.scored;
     sum.correct += loss.correct;
@@ -56,19 +59,21 @@ Evaluation evaluate(TrainableModel& model, const Examples& examples,
   }
   const auto scored = static_cast<double>(sum.scored);
   Evaluation result{.loss = sum.loss / scored, .scored = sum.scored};
-  if (options.has_accuracy) result.accuracy = static_cast<double>(sum.correct) / scored;
+  if (settings_.task != TrainTask::similarity) {
+    result.accuracy = static_cast<double>(sum.correct) / scored;
+  }
+  if (!saved.empty()) result.bleu = bleu(examples, files.files[1], saved);
   return result;
 }
 
-double translation_bleu(const std::filesystem::path& folder, const Tokenizer& tokenizer,
-                        const Examples& examples, const std::filesystem::path& references,
-                        const BleuOptions& options) {
+double Evaluator::bleu(const Examples& examples, const std::filesystem::path& references,
+                       const std::filesystem::path& saved) const {
   const std::vector<std::string> wanted = read_references(references, examples.size());
-  const Model model = Model::load(folder);
-  GenerateOptions how = read_generation(folder, model.config());
-  how.beams = options.beams;
+  const Model model = Model::load(saved);
+  GenerateOptions how = read_generation(saved, model.config());
+  how.beams = settings_.evaluate.beam;
   how.sample = false;
-  how.max_new_tokens = options.length;
+  how.max_new_tokens = settings_.data.length;
   if (model.config().max_positions > 0) {
     how.max_new_tokens = std::min(how.max_new_tokens, model.config().max_positions - 1);
   }
@@ -77,7 +82,7 @@ double translation_bleu(const std::filesystem::path& folder, const Tokenizer& to
   std::ranges::stable_sort(order, {}, [&](int64_t i) { return source_of(examples, i).size(); });
   std::vector<std::string> written(order.size());
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    options.check();
+    check_();
     TokenBatch batch;
     for (; end < order.size(); ++end) {
       const auto source = source_of(examples, order[end]);
@@ -87,7 +92,7 @@ double translation_bleu(const std::filesystem::path& folder, const Tokenizer& to
     }
     const std::vector<Generated> texts = generate(model, batch, how);
     for (size_t i = begin; i < end; ++i) {
-      written[static_cast<size_t>(order[i])] = tokenizer.decode(texts[i - begin].ids);
+      written[static_cast<size_t>(order[i])] = tokenizer_.decode(texts[i - begin].ids);
     }
   }
   return corpus_bleu(written, wanted).score;

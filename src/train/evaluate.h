@@ -3,36 +3,36 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "headwise/text/tokenizer.h"
 #include "headwise/train/examples.h"
+#include "headwise/train/settings.h"
 #include "headwise/train/trainable_model.h"
 #include "headwise/train/trainer.h"
 
 namespace headwise {
 
-struct EvaluateOptions {
-  int64_t tokens = 2000;  // of a batch
-  uint64_t seed = 0;      // of what masked LM hides: the same in every evaluation
-  bool has_accuracy = true;
-  std::function<void()> check{};  // called for every batch; may throw to stop
+/// Evaluates a model as the settings of its training say.
+class Evaluator {
+ public:
+  /// All must outlive it. `check` is called for every batch, and may throw to stop.
+  Evaluator(const TrainSettings& settings, TrainableModel& model, const Tokenizer& tokenizer,
+            std::function<void()> check)
+      : settings_(settings), model_(model), tokenizer_(tokenizer), check_(std::move(check)) {}
+
+  /// Loss and accuracy, and BLEU of the translations of the model as it is saved in `saved`, unless
+  /// that is empty. `files` are those that the examples were read from.
+  Evaluation operator()(const Examples& examples, const DataFiles& files,
+                        const std::filesystem::path& saved) const;
+
+ private:
+  double bleu(const Examples& examples, const std::filesystem::path& references,
+              const std::filesystem::path& saved) const;
+
+  const TrainSettings& settings_;
+  TrainableModel& model_;
+  const Tokenizer& tokenizer_;
+  std::function<void()> check_;
 };
-
-/// Loss and accuracy.
-Evaluation evaluate(TrainableModel& model, const Examples& examples,
-                    const EvaluateOptions& options);
-
-struct BleuOptions {
-  int64_t beams = 5;
-  int64_t length = 128;  // the most tokens of a translation
-  std::function<void()> check{};
-};
-
-/// BLEU of a saved model's translations of the examples; `references` is a file with a line each.
-double translation_bleu(const std::filesystem::path& folder, const Tokenizer& tokenizer,
-                        const Examples& examples, const std::filesystem::path& references,
-                        const BleuOptions& options);
 
 }  // namespace headwise

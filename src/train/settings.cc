@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -228,7 +229,8 @@ void read_model(const JsonObject& object, const fs::path& folder, TrainSettings&
   }
   // A folder beside the settings, or else an id in the cache, which is no path.
   const fs::path beside = fs::absolute(folder / object.text("model")).lexically_normal();
-  settings.model = fs::exists(beside) ? beside : fs::path(object.text("model"));
+  std::error_code ignored;
+  settings.model = fs::exists(beside, ignored) ? beside : fs::path(object.text("model"));
 }
 
 void read_length_of_training(const JsonObject& object, TrainSettings& settings) {

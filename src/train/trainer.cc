@@ -67,6 +67,7 @@ class Trainer {
         folder_(folder),
         watcher_(watcher),
         setup_(std::move(setup)),
+        evaluator_(settings, setup_.model, setup_.tokenizer, [this] { check(); }),
         checkpoints_(folder / "checkpoint") {
     freeze(setup_.model, settings.freeze);
     optimizer_.emplace(setup_.model, settings.optimizer);
@@ -299,29 +300,15 @@ class Trainer {
                  .hint = "lower optimizer.rate, lengthen schedule.warmup, or clip the gradients"});
   }
 
-  EvaluateOptions evaluate_options() const {
-    return {.tokens = settings_.tokens_per_batch,
-            .seed = settings_.seed,
-            .has_accuracy = settings_.task != TrainTask::similarity,
-            .check = [this] { check(); }};
-  }
-
-  double bleu(const fs::path& saved, const Examples& examples, const DataFiles& files) const {
-    return translation_bleu(saved, setup_.tokenizer, examples, files.files[1],
-                            {.beams = settings_.evaluate.beam,
-                             .length = settings_.data.length,
-                             .check = [this] { check(); }});
-  }
-
   /// On the validation data, with what the metric needs.
   Evaluation validate() {
-    Evaluation result = evaluate(setup_.model, setup_.data.validation, evaluate_options());
-    result.step = state_.step;
+    fs::path saved;
     if (settings_.evaluate.metric == Metric::bleu) {
-      const fs::path saved = checkpoints_.folder() / "model";
+      saved = checkpoints_.folder() / "model";
       save_to(saved);
-      result.bleu = bleu(saved, setup_.data.validation, settings_.data.validation);
     }
+    Evaluation result = evaluator_(setup_.data.validation, settings_.data.validation, saved);
+    result.step = state_.step;
     return result;
   }
 
@@ -374,26 +361,24 @@ class Trainer {
     checkpoints_.load_mean(summary.kept_steps, setup_.model);
   }
 
-  Evaluation evaluate_result(const Examples& examples, const DataFiles& files) {
-    Evaluation result = evaluate(setup_.model, examples, evaluate_options());
-    result.step = summary_steps_;
-    if (settings_.task == TrainTask::translation) result.bleu = bleu(folder_, examples, files);
-    return result;
-  }
-
   TrainSummary finish() {
     TrainSummary summary{.plan = plan_,
                          .steps = state_.step,
                          .tokens = state_.tokens,
                          .stopped_early = state_.step < plan_.steps};
     choose(summary);
-    summary_steps_ = summary.kept_steps.back();
     setup_.model.save(folder_);
+    const auto evaluated = [&](const Examples& examples, const DataFiles& files) {
+      Evaluation result = evaluator_(
+          examples, files, settings_.task == TrainTask::translation ? folder_ : fs::path());
+      result.step = summary.kept_steps.back();
+      return result;
+    };
     if (setup_.data.validation.size() > 0) {
-      summary.validation = evaluate_result(setup_.data.validation, settings_.data.validation);
+      summary.validation = evaluated(setup_.data.validation, settings_.data.validation);
     }
     if (setup_.data.test.size() > 0) {
-      summary.test = evaluate_result(setup_.data.test, settings_.data.test);
+      summary.test = evaluated(setup_.data.test, settings_.data.test);
     }
     summary.seconds = seconds();
     summary.tokens_per_second =
@@ -407,6 +392,7 @@ class Trainer {
   const fs::path& folder_;
   TrainWatcher& watcher_;
   TrainingSetup setup_;
+  Evaluator evaluator_;
   Checkpoints checkpoints_;
   std::optional<Optimizer> optimizer_;
   TrainPlan plan_;
@@ -416,7 +402,6 @@ class Trainer {
   int64_t epoch_number_ = -1;
   std::optional<double> running_loss_;
   int64_t last_checkpoint_ = 0;
-  int64_t summary_steps_ = 0;
   bool pending_evaluation_ = false;
   double seconds_before_ = 0;
   Clock::time_point started_ = Clock::now(), last_checkpoint_time_ = started_;

@@ -128,7 +128,7 @@ TEST(Program, MisuseIsTwoAlsoInJson) {
 }
 
 TEST(Program, HelpOfAVerbHasAnExample) {
-  for (const char* verb : {"inspect", "run", "attend", "train"}) {
+  for (const char* verb : {"inspect", "run", "attend", "train", "sweep"}) {
     const ProgramResult result = run_program({verb, "--help"});
     EXPECT_EQ(result.code, 0);
     EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  headwise ") + verb));

@@ -1,0 +1,67 @@
+// headwise sweep: the same training with other settings, and the table of what came out.
+#include "headwise/train/sweep.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "train_screen.h"
+#include "verb.h"
+
+namespace headwise::program {
+namespace {
+
+/// Says which trial runs, and shows each as a training of its own.
+class SweepScreen : public SweepWatcher {
+ public:
+  explicit SweepScreen(const CommonOptions& common) : common_(common) {}
+
+  TrainWatcher& begin(const Trial& trial, int64_t index, int64_t trials, bool done) override {
+    screen_.reset();
+    note(common_, fmt::format("trial {} of {}: {}{}", index + 1, trials, trial.name,
+                              done ? ", done before" : ""));
+    return screen_.emplace(trial.settings, common_.quiet);
+  }
+
+ private:
+  const CommonOptions& common_;
+  std::optional<TrainScreen> screen_;
+};
+
+void sweep(const std::string& file, CommonOptions common) {
+  if (common.out.empty()) misuse("-o names the folder that the trials are written to");
+  if (common.has_seed) misuse("the seeds of a sweep are a setting of its grid: \"seed\": [0, 1]");
+  const std::filesystem::path folder = std::exchange(common.out, "");
+  const Sweep what = read_sweep(file);
+  std::optional<SweepTable> table;
+  {
+    SweepScreen screen(common);
+    table = run_sweep(what, folder, screen);
+  }
+  if (!table) {
+    note(common, "the sweep goes on where it was with the same command");
+    throw Interrupted();
+  }
+  deliver(common, common.json ? to_json(*table) : to_text(*table));
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, CommonOptions& common) {
+  const auto file = std::make_shared<std::string>();
+  CLI::App& verb = add_verb(
+      app, "sweep", "Train with many settings, and compare what comes out",
+      "SWEEP.json has the settings of a training and a grid of values: see docs/sweep.md. -o is "
+      "the\n"
+      "folder of the trials, with table.json and table.md. The same command again goes on with\n"
+      "trials that are not done.\n\n"
+      "Example:\n"
+      "  headwise sweep heads.json -o ./heads",
+      common, [file, &common] { sweep(*file, common); });
+  verb.add_option("SWEEP", *file, "A JSON file")->required()->type_name("");
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,40 @@
+// What people see of a training on standard error: what is trained, how it goes, what it reached.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "headwise/train/trainer.h"
+
+namespace headwise::program {
+
+/// "loss 2.1030, perplexity 8.191, accuracy 61.20 %, BLEU 31.04"
+std::string figures(const Evaluation& evaluation, TrainTask task);
+
+/// Silent if quiet; the line of progress only in a terminal.
+class TrainScreen : public TrainWatcher {
+ public:
+  /// The settings must outlive it.
+  TrainScreen(const TrainSettings& settings, bool quiet);
+  ~TrainScreen() override { clear(); }
+
+  void remark(const std::string& text) override { line(text); }
+  void planned(const TrainPlan& plan) override;
+  void stepped(const TrainProgress& progress) override;
+  void evaluated(const Evaluation& evaluation, bool best) override;
+  bool interrupted() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void clear();
+  void line(const std::string& text);
+
+  const TrainSettings& settings_;
+  bool quiet_, terminal_;
+  bool shown_ = false, told_time_ = false;
+  std::string last_evaluation_;
+  Clock::time_point start_ = Clock::now(), last_ = start_;
+};
+
+}  // namespace headwise::program

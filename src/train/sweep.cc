@@ -1,0 +1,181 @@
+// Reads a sweep and runs its trials.
+#include "headwise/train/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "io/file.h"
+#include "io/folder_lock.h"
+#include "io/json.h"
+#include "train/trial_measures.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kLargestFile = 1 << 24;
+constexpr size_t kMostTrials = 10000;
+
+/// Sets "model.heads" of settings.
+void set_field(json& settings, const std::string& field, const json& value,
+               const JsonObject& grid) {
+  json* place = &settings;
+  size_t begin = 0;
+  for (size_t end; (end = field.find('.', begin)) != field.npos; begin = end + 1) {
+    place = &(*place)[field.substr(begin, end - begin)];
+    if (!place->is_null() && !place->is_object()) {
+      grid.refuse(field, "the base has no such object, and so no such field",
+                  "a field of the settings, for instance optimizer.rate");
+    }
+  }
+  (*place)[field.substr(begin)] = value;
+}
+
+/// "heads" of "model.heads", unless another field ends so, too.
+std::string short_name(const std::string& field, const std::vector<std::string>& all) {
+  const auto last = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
+  const bool alone = std::ranges::count_if(all, [&](const std::string& other) {
+                       return last(other) == last(field);
+                     }) == 1;
+  return alone ? last(field) : field;
+}
+
+std::string folder_name(const std::vector<SweepValue>& values,
+                        const std::vector<std::string>& fields) {
+  std::string name;
+  for (const SweepValue& value : values) {
+    name += fmt::format("{}{}={}", name.empty() ? "" : ",", short_name(value.field, fields),
+                        value.value);
+  }
+  std::erase(name, '"');
+  std::ranges::replace_if(
+      name,
+      [](char c) {
+        return !(std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("=,._-", c));
+      },
+      '-');
+  if (name.starts_with('.')) name.front() = '-';
+  return name.empty() ? "trial" : name.substr(0, 120);
+}
+
+struct Base {
+  json settings{};
+  fs::path folder{};  // that its paths are relative to
+};
+
+Base read_base(const JsonObject& sweep, const fs::path& folder) {
+  if (sweep.value("base").is_object()) return {sweep.value("base"), folder};
+  if (!sweep.value("base").is_string()) {
+    sweep.refuse("base", "no settings", "an object, or the name of a file");
+  }
+  const fs::path file = folder / sweep.text("base");
+  return {parse_json(read_file(file, kLargestFile), file.string()), file.parent_path()};
+}
+
+/// All combinations of the values, the last field changing fastest.
+std::vector<std::vector<SweepValue>> combinations(const JsonObject& grid) {
+  std::vector<std::vector<SweepValue>> all = {{}};
+  for (const std::string& field : grid.names()) {
+    const json& values = grid.value(field);
+    if (!values.is_array() || values.empty()) {
+      grid.refuse(field, "no list of values", "at least one value, in an array");
+    }
+    std::vector<std::vector<SweepValue>> longer;
+    for (const auto& before : all) {
+      for (const json& value : values) {
+        longer.push_back(before);
+        longer.back().push_back({field, value.dump()});
+      }
+    }
+    if (longer.size() > kMostTrials) {
+      grid.refuse(field, "too many trials", fmt::format("at most {}", kMostTrials));
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::string manifest_of(const Trial& trial) {
+  ordered_json manifest = {{"name", trial.name}};
+  for (const SweepValue& value : trial.values) {
+    manifest["values"][value.field] = ordered_json::parse(value.value);
+  }
+  manifest["seed"] = trial.settings.seed;
+  manifest["settings"] = ordered_json::parse(trial.settings.identity);
+  return manifest.dump(2) + "\n";
+}
+
+/// Makes the folder of a trial, or makes sure that it is this trial's.
+void take_folder(const Trial& trial, const fs::path& folder) {
+  const fs::path file = folder / "manifest.json";
+  fs::create_directories(folder);
+  if (!fs::exists(file)) {
+    write_file_whole(file, manifest_of(trial));
+  } else if (read_file(file, kLargestFile) != manifest_of(trial)) {
+    throw Error({.what = "the folder of a trial was begun with other settings",
+                 .where = file.string(),
+                 .hint = "name another folder for the sweep, or remove the trial's"});
+  }
+}
+
+}  // namespace
+
+Sweep read_sweep(const fs::path& file) {
+  Sweep sweep{.text = read_file(file, kLargestFile)};
+  const json parsed = parse_json(sweep.text, file.string());
+  const JsonObject object(parsed, file.string());
+  object.only({"base", "grid"});
+  const Base base = read_base(object, file.parent_path());
+  const JsonObject grid = object.object("grid");
+  std::set<std::string> names;
+  for (auto& values : combinations(grid)) {
+    json settings = base.settings;
+    for (const SweepValue& value : values) {
+      set_field(settings, value.field, json::parse(value.value), grid);
+    }
+    Trial trial{.name = folder_name(values, grid.names()), .values = std::move(values)};
+    while (!names.insert(trial.name).second) trial.name += "+";
+    trial.settings = parse_train_settings(
+        settings.dump(), fmt::format("{}, trial {}", file.string(), trial.name), base.folder);
+    sweep.trials.push_back(std::move(trial));
+  }
+  return sweep;
+}
+
+std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
+                                    SweepWatcher& watcher) {
+  fs::create_directories(folder);
+  if (!fs::is_empty(folder) && !fs::exists(folder / "sweep.json")) {
+    throw Error({.what = "the folder is not empty, and has no sweep",
+                 .where = folder.string(),
+                 .expected = "a new folder, an empty one, or one of a sweep"});
+  }
+  const FolderLock lock(folder);
+  write_file_whole(folder / "sweep.json", sweep.text);
+  std::vector<TrialResult> results;
+  SweepTable table;
+  for (const Trial& trial : sweep.trials) {
+    const fs::path own = folder / trial.name;
+    take_folder(trial, own);
+    const bool done = fs::exists(own / "summary.json");
+    TrainWatcher& trial_watcher =
+        watcher.begin(trial, std::ssize(results), std::ssize(sweep.trials), done);
+    if (!done && !train(trial.settings, own, true, trial_watcher)) return {};
+    results.push_back(read_trial(trial, own));
+    table = make_table(results);
+    write_file_whole(folder / "table.json", to_json(table));
+    write_file_whole(folder / "table.md", to_markdown(table));
+  }
+  return table;
+}
+
+}  // namespace headwise
