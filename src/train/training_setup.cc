@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -36,6 +37,10 @@ constexpr auto kBeside = std::to_array<const char*>({
     "source.spm",
     "target.spm",
     "generation_config.json",
+});
+
+/// What makes it a sentence encoder; a classifier made of one is none any more.
+constexpr auto kSentenceEncoder = std::to_array<const char*>({
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
@@ -97,8 +102,8 @@ void write_generation(const ModelConfig& config, const TrainSettings& settings,
   write_file_whole(folder / "generation_config.json", how.dump(2) + "\n");
 }
 
-void copy_beside(const fs::path& from, const fs::path& to) {
-  for (const char* name : kBeside) {
+void copy_files(std::span<const char* const> names, const fs::path& from, const fs::path& to) {
+  for (const char* name : names) {
     if (!fs::is_regular_file(from / name)) continue;
     fs::create_directories((to / name).parent_path());
     const MappedFile file(from / name);
@@ -223,7 +228,9 @@ TrainingSetup set_up(const TrainSettings& settings, const fs::path& folder,
 void write_beside(const TrainSettings& settings, const TrainingSetup& setup,
                   const fs::path& folder) {
   if (!settings.scratch) {
-    copy_beside(find_model(settings.model.string()), folder);
+    const fs::path source = find_model(settings.model.string());
+    copy_files(kBeside, source, folder);
+    if (settings.task == TrainTask::similarity) copy_files(kSentenceEncoder, source, folder);
   } else if (setup.model.config().decoder.layers() > 0) {
     write_generation(setup.model.config(), settings, folder);
   }

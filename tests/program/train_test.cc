@@ -310,6 +310,7 @@ TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
     rows += line + "\t" + (line.find("cat") == std::string::npos ? "without" : "with") + "\n";
   }
   folder_.write("labels.tsv", rows);
+  folder_.write("encoder/modules.json", "[]");  // as sentence encoders have it
   const json classify = {{"task", "classification"},
                          {"model", "encoder"},
                          {"data", {{"train", "labels.tsv"}, {"validation", "labels.tsv"}}},
@@ -319,6 +320,7 @@ TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
   const json told = summary(classify, "classifier");
   EXPECT_LT(told["trained_parameters"].get<int>(), told["parameters"].get<int>());
   EXPECT_GT(told["validation"]["accuracy"].get<double>(), 0.4);
+  EXPECT_FALSE(fs::exists(folder_.path() / "classifier/modules.json"));
   const ProgramResult run = run_program({"run", path("classifier"), "--text", "the cat", "--json"});
   EXPECT_EQ(run.code, 0) << run.errors;
   const json label = json::parse(run.out)["results"][0]["label"];
