@@ -174,6 +174,8 @@ TEST(AttentionErrors, Numbers) {
   }
   expect_spoilt("left of -2", [](Sound& s) { s.attention.mask.left = -2; });
   expect_spoilt("right of -2", [](Sound& s) { s.attention.mask.right = -2; });
+  expect_spoilt("first keys of -2", [](Sound& s) { s.attention.mask.first_keys = -2; });
+  expect_spoilt("far shift", [](Sound& s) { s.attention.mask.shift = int64_t{1} << 40; });
 }
 
 TEST(AttentionErrors, Biases) {

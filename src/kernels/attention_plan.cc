@@ -96,9 +96,10 @@ AttentionPlan::AttentionPlan(const Attention& attention)
   check_arithmetic();
   scale = problem.scale.value_or(1.0f / std::sqrt(static_cast<float>(D)));
   const AttentionMask& mask = problem.mask;
-  left_ = mask.left == kUnlimited ? kFar : std::min(mask.left, kFar);
-  right_ = mask.right == kUnlimited ? kFar : std::min(mask.right, kFar);
-  if (mask.causal) right_ = 0;
+  left_ = mask.left == kUnlimited ? kFar : std::min(mask.left, kFar) - mask.shift;
+  right_ = mask.right == kUnlimited ? kFar : std::min(mask.right, kFar) + mask.shift;
+  if (mask.causal) right_ = std::min<int64_t>(right_, 0);
+  first_keys_ = mask.first_keys == kUnlimited ? kFar : mask.first_keys;
   lay_out_sequences();
   group_heads();
   draw_heads();
@@ -168,9 +169,14 @@ void AttentionPlan::check_arithmetic() const {
   }
   if (problem.scale) require_finite("the scale", *problem.scale);
   const AttentionMask& mask = problem.mask;
-  if (std::min(mask.left, mask.right) < kUnlimited) {
-    refuse("a window is negative", fmt::format("left {}, right {}", mask.left, mask.right),
+  if (std::min({mask.left, mask.right, mask.first_keys}) < kUnlimited) {
+    refuse("a window is negative",
+           fmt::format("left {}, right {}, first_keys {}", mask.left, mask.right, mask.first_keys),
            "0 or more, or kUnlimited");
+  }
+  if (mask.shift < -kFar || mask.shift > kFar) {
+    refuse("a window is shifted too far", fmt::format("{}", mask.shift),
+           fmt::format("{} to {}", -kFar, kFar));
   }
   const auto& slopes = problem.alibi_slopes;
   if (!slopes.empty() && static_cast<int64_t>(slopes.size()) != H) {
@@ -251,8 +257,9 @@ void AttentionPlan::draw_heads() {
 }
 
 Interval AttentionPlan::visible(const SequenceRows& sequence, int32_t position) const {
-  return {static_cast<int32_t>(std::clamp<int64_t>(position - left_, 0, sequence.k_real)),
-          static_cast<int32_t>(std::clamp<int64_t>(position + right_ + 1, 0, sequence.k_real))};
+  const int64_t keys = std::min(sequence.k_real, first_keys_);
+  return {static_cast<int32_t>(std::clamp<int64_t>(position - left_, 0, keys)),
+          static_cast<int32_t>(std::clamp<int64_t>(position + right_ + 1, 0, keys))};
 }
 
 float AttentionPlan::problem_gate(int64_t b, int64_t t, int64_t h) const {

@@ -53,7 +53,7 @@ class AttentionPlan {
     return problem_gate(b, t, h) * (head_scale_.empty() ? 1.0f : head_scale_[b * H + h]);
   }
   float problem_gate(int64_t b, int64_t t, int64_t h) const;
-  bool causal() const { return right_ == 0; }
+  bool causal() const { return right_ <= 0; }
 
   /// Bias of head h in base 2, indexed by distance j - p from min_distance to max_distance; null:
   /// none.
@@ -77,7 +77,7 @@ class AttentionPlan {
   void lay_out_bias();
 
   std::vector<float> head_scale_;  // [B, H]: 0, or 1 / (1 - head_dropout); empty: all 1
-  int64_t left_, right_;
+  int64_t left_, right_, first_keys_;
   int64_t min_distance_ = 0, max_distance_ = 0, distance_stride_ = 0;
   Buffer bias_, distance_;
 };

@@ -49,8 +49,9 @@ bool sees(const Attention& a, const Sequence& s, int64_t i, int64_t j) {
   if (i >= s.real_rows || j < 0 || j >= s.real_keys) return false;
   const int64_t p = position_of(a, s, i);
   if (a.mask.causal && j > p) return false;
-  if (a.mask.left != kUnlimited && j < p - a.mask.left) return false;
-  return a.mask.right == kUnlimited || j <= p + a.mask.right;
+  if (a.mask.first_keys != kUnlimited && j >= a.mask.first_keys) return false;
+  if (a.mask.left != kUnlimited && j < p + a.mask.shift - a.mask.left) return false;
+  return a.mask.right == kUnlimited || j <= p + a.mask.shift + a.mask.right;
 }
 
 double scale_of(const Attention& a) {
@@ -193,7 +194,8 @@ void observe_weights(const Attention& a, const Sequence& s, int64_t i, const Sof
   count(head.confidence, confidence);
   count(head.mass_first, row.p[0]);
   const int64_t last = s.real_keys - 1;
-  const bool causal = a.mask.causal || a.mask.right == 0;
+  const bool causal =
+      a.mask.causal || (a.mask.right != kUnlimited && a.mask.right + a.mask.shift <= 0);
   if (!causal || sees(a, s, i, last)) count(head.mass_last, row.p[last]);
   for (int64_t g = 0; g < observer.key_sets.extent(0); ++g) {
     double mass = 0;

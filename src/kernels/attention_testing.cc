@@ -78,6 +78,8 @@ void draw_features(Random& random, Spec& spec) {
     spec.gates = pick<GateScope>(random, {GateScope::kHead, GateScope::kSequence, GateScope::kRow});
     spec.some_gates_zero = chance(random, 0.5f);
   }
+  if (chance(random, 0.2f)) spec.mask.shift = pick<int64_t>(random, {-3, -1, 1, 20});
+  if (chance(random, 0.15f)) spec.mask.first_keys = pick<int64_t>(random, {0, 1, 3, 50});
 }
 
 /// NaN in the rows of every sequence past its length.
@@ -100,8 +102,9 @@ std::string Spec::text() const {
       fmt::format("seed {} H {} K {} D {} Dv {} [N,M]", seed, heads, kv_heads, width, value_width);
   for (const Lengths& s : sequences) all += fmt::format(" [{},{}]", s.rows, s.keys);
   if (!kv_head.empty()) all += fmt::format(" map {}", fmt::join(kv_head, ","));
-  all += fmt::format(" layout {} causal {} left {} right {}", static_cast<int>(layout), mask.causal,
-                     mask.left, mask.right);
+  all += fmt::format(" layout {} causal {} left {} right {} shift {} first_keys {}",
+                     static_cast<int>(layout), mask.causal, mask.left, mask.right, mask.shift,
+                     mask.first_keys);
   if (scale) all += fmt::format(" scale {}", *scale);
   all += fmt::format(" softcap {} dropout {} head_dropout {}", softcap, dropout, head_dropout);
   if (alibi) all += " alibi";

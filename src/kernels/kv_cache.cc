@@ -31,7 +31,7 @@ void copy_rows(const View<const float, 3>& from, int64_t begin, int64_t count,
 
 KvCache::KvCache(const Size& size)
     : size_(size),
-      k_(element_count(std::array{size.sequences, size.capacity, size.kv_heads, size.head_dim})),
+      k_(element_count(std::array{size.sequences, size.capacity, key_heads(), size.head_dim})),
       v_(element_count(std::array{size.sequences, size.capacity, size.kv_heads, size.value_dim})),
       lengths_(size.sequences) {
   for (int64_t b = 0; b <= size.sequences; ++b) offsets_.push_back(b * size.capacity);
@@ -40,7 +40,7 @@ KvCache::KvCache(const Size& size)
 void KvCache::append(View<const float, 3> k, View<const float, 3> v,
                      std::span<const int64_t> offsets) {
   const int64_t T = k.extent(0);
-  check_view("the keys to append", k, {T, size_.kv_heads, size_.head_dim}, false);
+  check_view("the keys to append", k, {T, key_heads(), size_.head_dim}, false);
   check_view("the values to append", v, {T, size_.kv_heads, size_.value_dim}, false);
   if (static_cast<int64_t>(offsets.size()) != size_.sequences + 1 || offsets.front() != 0 ||
       offsets.back() != T || !std::is_sorted(offsets.begin(), offsets.end())) {
@@ -56,7 +56,7 @@ void KvCache::append(View<const float, 3> k, View<const float, 3> v,
   }
   for (int64_t b = 0; b < size_.sequences; ++b) {
     const int64_t count = offsets[b + 1] - offsets[b], at = offsets_[b] + lengths_[b];
-    copy_rows(k, offsets[b], count, k_.view({rows(), size_.kv_heads, size_.head_dim}), at);
+    copy_rows(k, offsets[b], count, k_.view({rows(), key_heads(), size_.head_dim}), at);
     copy_rows(v, offsets[b], count, v_.view({rows(), size_.kv_heads, size_.value_dim}), at);
     lengths_[b] += count;
   }
@@ -78,36 +78,38 @@ void KvCache::reorder(std::span<const int64_t> from) {
       std::copy_n(old.data() + offsets_[source] * width, lengths_[source] * width,
                   to.data() + offsets_[b] * width);
     };
-    move(k_, next.k_, size_.kv_heads * size_.head_dim);
+    move(k_, next.k_, key_heads() * size_.head_dim);
     move(v_, next.v_, size_.kv_heads * size_.value_dim);
     next.lengths_[b] = lengths_[source];
   }
   *this = std::move(next);
 }
 
-void attention_decode(Attention step, const KvCache& cache, View<float, 3> out, View<float, 2> lse,
-                      AttentionObserver* observer) {
-  step.k = cache.k();
-  step.v = cache.v();
-  step.k_offsets = cache.offsets();
-  step.k_lengths = cache.lengths();
-  if (step.q_offsets.size() != cache.offsets().size()) {
+CachedAttention::CachedAttention(const Attention& step, const KvCache& cache) : attention_(step) {
+  attention_.k = cache.k();
+  attention_.v = cache.v();
+  attention_.k_offsets = cache.offsets();
+  attention_.k_lengths = cache.lengths();
+  const std::span<const int64_t> offsets = step.q_offsets;
+  if (offsets.size() != cache.offsets().size()) {
     refuse("the step has another number of sequences than the cache",
-           fmt::format("{} offsets", step.q_offsets.size()),
-           fmt::format("{}", cache.offsets().size()));
+           fmt::format("{} offsets", offsets.size()), fmt::format("{}", cache.offsets().size()));
   }
-  if (step.q_offsets.back() != step.q.extent(0) ||
-      !std::is_sorted(step.q_offsets.begin(), step.q_offsets.end())) {
-    refuse("the step's offsets do not cover its rows", fmt::format("{}", step.q_offsets.back()),
+  if (offsets.back() != step.q.extent(0) || !std::is_sorted(offsets.begin(), offsets.end())) {
+    refuse("the step's offsets do not cover its rows", fmt::format("{}", offsets.back()),
            fmt::format("ascending to {}", step.q.extent(0)));
   }
-  std::vector<int64_t> positions;
-  for (size_t b = 0; b + 1 < step.q_offsets.size(); ++b) {
-    const int64_t rows = step.q_offsets[b + 1] - step.q_offsets[b];
-    for (int64_t i = 0; i < rows; ++i) positions.push_back(cache.lengths()[b] - rows + i);
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    const int64_t rows = offsets[b + 1] - offsets[b];
+    for (int64_t i = 0; i < rows; ++i) positions_.push_back(cache.lengths()[b] - rows + i);
   }
-  step.positions = positions;
-  attention_forward(step, out, lse, observer);
+  attention_.positions = positions_;
+}
+
+void attention_decode(const Attention& step, const KvCache& cache, View<float, 3> out,
+                      View<float, 2> lse, AttentionObserver* observer) {
+  const CachedAttention cached(step, cache);
+  attention_forward(cached.attention(), out, lse, observer);
 }
 
 }  // namespace headwise

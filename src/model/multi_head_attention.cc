@@ -40,8 +40,7 @@ View<float, 3> heads_of(View<float, 2> rows, int64_t first, int64_t heads, int64
           {rows.stride(0), static_cast<ptrdiff_t>(width), 1}};
 }
 
-int64_t query_width(const MultiHeadAttentionShape& s) { return s.H * s.D; }
-int64_t key_value_width(const MultiHeadAttentionShape& s) { return s.K * (s.D + s.Dv); }
+int64_t key_value_width(const MultiHeadAttentionShape& s) { return s.keys() + s.values(); }
 
 /// The same memory, without a head axis.
 View<float, 2> joined(View<float, 3> heads) {
@@ -88,7 +87,7 @@ void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> so
     return;
   }
   check_inputs(x, source);
-  const int64_t q = query_width(shape()), kv = key_value_width(shape());
+  const int64_t q = shape().queries(), kv = key_value_width(shape());
   const View<float, 2> all = room(pass.projected, x.extent(0), q + kv);
   point_source(columns(all, q, kv), pass);
   point_queries(columns(all, 0, q), pass);
@@ -106,7 +105,7 @@ void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass)
 void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) const {
   check_cross("project_queries");
   check_shape("x", x.shape(), {x.extent(0), shape().C});
-  const View<float, 2> to = room(pass.projected, x.extent(0), query_width(shape()));
+  const View<float, 2> to = room(pass.projected, x.extent(0), shape().queries());
   point_queries(to, pass);
   linear(x, input_, to, {.bias = weights_.query_bias()});
 }
@@ -114,7 +113,7 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
 void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
   const auto& s = shape();
   const int64_t T = rows.extent(0);
-  pass.q = heads_of(rows, 0, s.H, s.D);
+  pass.q = heads_of(rows, 0, s.learned(), s.D);
   pass.z = {pass.heads.at_least(checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
   pass.lse = {pass.sums.at_least(checked_mul(T, s.H)), {T, s.H}};
   pass.dz = pass.dq = pass.dk = pass.dv = {};
@@ -122,8 +121,8 @@ void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
 
 void MultiHeadAttention::point_source(View<float, 2> rows, Pass& pass) const {
   const auto& s = shape();
-  pass.k = heads_of(rows, 0, s.K, s.D);
-  pass.v = heads_of(rows, s.K * s.D, s.K, s.Dv);
+  pass.k = heads_of(rows, 0, s.key_heads, s.D);
+  pass.v = heads_of(rows, s.keys(), s.K, s.Dv);
 }
 
 void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* observer) const {
@@ -131,16 +130,15 @@ void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* ob
   how.q = pass.q;
   how.k = pass.k;
   how.v = pass.v;
-  how.kv_head = shape().kv_head;
-  attention_forward(how, pass.z, pass.lse, observer);
+  attend_groups(how, pass, observer);
 }
 
 void MultiHeadAttention::attend(Attention how, Pass& pass, const KvCache& cache,
                                 AttentionObserver* observer) const {
   check_pass(pass);
   how.q = pass.q;
-  how.kv_head = shape().kv_head;
-  attention_decode(how, cache, pass.z, pass.lse, observer);
+  const CachedAttention cached(how, cache);
+  attend_groups(cached.attention(), pass, observer);
 }
 
 void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue epilogue) const {
@@ -178,18 +176,17 @@ void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGra
   check_pass(pass);
   check_shape("dz", pass.dz.shape(), pass.z.shape(), "backward_output comes first");
   const auto& s = shape();
-  const int64_t T = pass.q.extent(0), q = query_width(s), kv = key_value_width(s);
+  const int64_t T = pass.q.extent(0), q = s.queries(), kv = key_value_width(s);
   const View<float, 2> all = room(pass.dprojected, T, s.cross ? q : q + kv);
   const View<float, 2> source =
       s.cross ? room(pass.dprojected_source, pass.k.extent(0), kv) : columns(all, q, kv);
-  pass.dq = more.dq = heads_of(columns(all, 0, q), 0, s.H, s.D);
-  pass.dk = more.dk = heads_of(source, 0, s.K, s.D);
-  pass.dv = more.dv = heads_of(source, s.K * s.D, s.K, s.Dv);
+  pass.dq = more.dq = heads_of(columns(all, 0, q), 0, s.learned(), s.D);
+  pass.dk = more.dk = heads_of(source, 0, s.key_heads, s.D);
+  pass.dv = more.dv = heads_of(source, s.keys(), s.K, s.Dv);
   how.q = pass.q;
   how.k = pass.k;
   how.v = pass.v;
-  how.kv_head = s.kv_head;
-  attention_backward(how, pass.z, pass.lse, pass.dz, more);
+  backward_groups(how, pass, more);
 }
 
 void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
@@ -218,7 +215,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
     return gradients == nullptr ? View<float, 1>() : (gradients->*of)();
   };
   using W = MultiHeadAttentionWeights;
-  const int64_t q = query_width(s), kv = key_value_width(s);
+  const int64_t q = s.queries(), kv = key_value_width(s);
   if (s.cross) {
     backward({.x = x,
               .weights = weights_.query(),
@@ -269,8 +266,8 @@ void MultiHeadAttention::check_pass(const Pass& pass) const {
   const auto& s = shape();
   const int64_t T = pass.q.extent(0), S = pass.k.extent(0);
   const char* hint = "project comes first, by the same layer";
-  check_shape("q", pass.q.shape(), {T, s.H, s.D}, hint);
-  check_shape("k", pass.k.shape(), {s.cross ? S : T, s.K, s.D}, hint);
+  check_shape("q", pass.q.shape(), {T, s.learned(), s.D}, hint);
+  check_shape("k", pass.k.shape(), {s.cross ? S : T, s.key_heads, s.D}, hint);
   check_shape("v", pass.v.shape(), {S, s.K, s.Dv}, hint);
   check_shape("z", pass.z.shape(), {T, s.H, s.Dv}, hint);
 }
@@ -278,8 +275,8 @@ void MultiHeadAttention::check_pass(const Pass& pass) const {
 void MultiHeadAttention::check_gradients(const MultiHeadAttentionWeights* gradients) const {
   if (gradients == nullptr || gradients->shape() == shape()) return;
   const auto text = [](const MultiHeadAttentionShape& s) {
-    return fmt::format("C {}, Cs {}, H {}, K {}, D {}, Dv {}, biases {} and {}", s.C, s.Cs, s.H,
-                       s.K, s.D, s.Dv, s.projection_bias, s.output_bias);
+    return fmt::format("C {}, Cs {}, H {} ({} fixed), K {}, D {}, Dv {}, biases {} and {}", s.C,
+                       s.Cs, s.H, s.fixed.size(), s.K, s.D, s.Dv, s.projection_bias, s.output_bias);
   };
   throw Error({.what = "multi_head_attention: the gradients are of another layer",
                .where = "gradients",

@@ -68,6 +68,26 @@ std::vector<NamedProblem> problems() {
   add("rows without a source", {.config = {.width = 8, .heads = 2, .source_width = 3},
                                 .q_offsets = {0, 2, 3},
                                 .k_offsets = {0, 0, 0}});
+  const auto fixed = [](MultiHeadAttentionConfig config, std::vector<const char*> patterns) {
+    for (const char* pattern : patterns) config.fixed.push_back(*parse_fixed_pattern(pattern));
+    return config;
+  };
+  add("fixed heads",
+      {.config = fixed({.width = 24, .heads = 6}, {"previous", "next", "first", "window(3)"}),
+       .gates = {1, 2, 0.5f, 0, 1, -1}});
+  add("fixed heads, causal",
+      {.config = fixed({.width = 24, .heads = 4, .value_dim = 5, .projection_bias = false},
+                       {"previous", "window(4)", "window(4)"}),
+       .causal = true,
+       .rotary = true});
+  MultiHeadAttentionConfig shared = fixed({.width = 24, .heads = 5, .kv_heads = 3, .head_dim = 6},
+                                          {"next", "window(2)", "first"});
+  shared.kv_head = {1, 0, 2, 1, 2};
+  add("fixed heads, shared values", {.config = shared});
+  add("only fixed heads", {.config = fixed({.width = 8, .heads = 2}, {"first", "previous"})});
+  add("a fixed head over a source",
+      {.config = fixed({.width = 8, .heads = 2, .source_width = 5}, {"first"}),
+       .k_offsets = {0, 3, 3, 7}});
   add("larger", {.config = {.width = 48, .heads = 6, .kv_heads = 3},
                  .q_offsets = {0, 40, 75},
                  .causal = true});

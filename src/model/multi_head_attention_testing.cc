@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace headwise::testing {
 namespace {
@@ -99,12 +100,13 @@ class Loops {
     const int64_t bias = s_.projection_bias ? 1 : 0;
     x_ = next(problem_.T(), s_.C);
     source_ = s_.cross ? next(problem_.S(), s_.Cs) : x_;
-    wq_ = next(s_.H * s_.D, s_.C);
-    wk_ = next(s_.K * s_.D, s_.Cs);
+    const int64_t queries = learned() * s_.D, keys = s_.key_heads * s_.D;
+    wq_ = next(queries, s_.C);
+    wk_ = next(keys, s_.Cs);
     wv_ = next(s_.K * s_.Dv, s_.Cs);
     wo_ = next(s_.C, s_.H * s_.Dv);
-    bq_ = next(1, bias * s_.H * s_.D);
-    bk_ = next(1, bias * s_.K * s_.D);
+    bq_ = next(1, bias * queries);
+    bk_ = next(1, bias * keys);
     bv_ = next(1, bias * s_.K * s_.Dv);
     bo_ = next(1, s_.output_bias ? s_.C : 0);
   }
@@ -114,8 +116,8 @@ class Loops {
     k_ = affine(source_, wk_, bk_);
     v_ = affine(source_, wv_, bv_);
     if (problem_.rotary) {
-      rotate(q_, s_.H, problem_.q_offsets, 1);
-      rotate(k_, s_.K, k_offsets_, 1);
+      rotate(q_, learned(), problem_.q_offsets, 1);
+      rotate(k_, s_.key_heads, k_offsets_, 1);
     }
     z_ = Matrix<T>(problem_.T(), s_.H * s_.Dv);
     each_row([&](const Row& row, const std::vector<T>& p) {
@@ -137,8 +139,8 @@ class Loops {
     const Matrix<T> dz = affine(dout, transposed_wo, {});
     attention_backward(dz);
     if (problem_.rotary) {
-      rotate(dq_, s_.H, problem_.q_offsets, -1);
-      rotate(dk_, s_.K, k_offsets_, -1);
+      rotate(dq_, learned(), problem_.q_offsets, -1);
+      rotate(dk_, s_.key_heads, k_offsets_, -1);
     }
     std::vector<T>& dw = answers_.dweights;
     append(dw, weight_gradient(dq_, x_));
@@ -173,6 +175,7 @@ class Loops {
         Sum<T> difference;
         difference.add(dp.total());
         difference.add(delta.total(), T(-1));
+        if (row.h >= learned()) continue;
         const T ds = product(product(p[j], difference.total()), T(scale()));
         for (int64_t d = 0; d < s_.D; ++d) {
           dq(row.t, row.h * s_.D + d).add(ds, k_(key, k_at(row, d)));
@@ -221,16 +224,45 @@ class Loops {
       const int64_t real = problem_.k_lengths.empty() ? keys : problem_.k_lengths[b];
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t seen = problem_.causal ? std::min(real, i + keys - rows + 1) : real;
-        for (int64_t h = 0; h < s_.H && seen > 0; ++h) {
+        for (int64_t h = 0; h < s_.H; ++h) {
           const int64_t kv = s_.kv_head.empty() ? h * s_.K / s_.H : s_.kv_head[h];
-          const Row row{first + i, h, kv, k_offsets_[b], seen};
-          work(row, weights_of(row));
+          const auto [begin, end] = keys_of(h, i + keys - rows, std::max<int64_t>(seen, 0));
+          const Row row{first + i, h, kv, k_offsets_[b] + begin, end - begin};
+          if (row.keys > 0) work(row, weights_of(row));
         }
       }
     }
   }
 
+  /// The first key and the end of those that head h of a row at this position sees of [0, seen).
+  std::pair<int64_t, int64_t> keys_of(int64_t h, int64_t position, int64_t seen) const {
+    if (h < learned()) return {0, seen};
+    const FixedPattern& pattern = s_.fixed[h - learned()];
+    const auto within = [&](int64_t begin, int64_t end) {
+      return std::pair(std::max<int64_t>(begin, 0), std::min(end, seen));
+    };
+    switch (pattern.kind) {
+      case FixedPattern::Kind::previous:
+        return within(position - 1, position);
+      case FixedPattern::Kind::next:
+        return within(position + 1, position + 2);
+      case FixedPattern::Kind::first:
+        return within(0, 1);
+      case FixedPattern::Kind::window:
+        return problem_.causal ? within(position - pattern.size + 1, position + 1)
+                               : within(position - pattern.size / 2,
+                                        position - pattern.size / 2 + pattern.size);
+    }
+    return {0, 0};
+  }
+
   std::vector<T> weights_of(const Row& row) const {
+    if (row.h >= learned()) {
+      std::vector<T> p(row.keys, T(0));
+      const T lse = log_sum_exp(p);
+      for (T& score : p) score = weight(score, lse);
+      return p;
+    }
     std::vector<T> p;
     for (int64_t j = 0; j < row.keys; ++j) {
       Sum<T> dot;
@@ -244,6 +276,7 @@ class Loops {
     return p;
   }
 
+  int64_t learned() const { return s_.H - std::ssize(s_.fixed); }
   int64_t k_at(const Row& row, int64_t d) const { return row.kv * s_.D + d; }
   int64_t v_at(const Row& row, int64_t d) const { return row.kv * s_.Dv + d; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(s_.D)); }

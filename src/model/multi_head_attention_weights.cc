@@ -1,6 +1,7 @@
 // The shape of a layer of multi-head attention, its parameters, and how many there are.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -55,6 +56,26 @@ void check_groups(const MultiHeadAttentionShape& shape) {
   }
 }
 
+/// Fixed heads share the key/value heads of learned ones, or have some after all of those.
+void set_fixed(MultiHeadAttentionShape& shape) {
+  if (shape.fixed.empty()) {
+    shape.key_heads = shape.K;
+    return;
+  }
+  if (shape.learned() < 0) {
+    refuse("more heads are fixed than there are", "fixed", fmt::format("{}", shape.fixed.size()),
+           fmt::format("at most {}", shape.H));
+  }
+  if (shape.kv_head.empty()) {
+    for (int64_t h = 0; h < shape.H; ++h) {
+      shape.kv_head.push_back(static_cast<int32_t>(h * shape.K / shape.H));
+    }
+  }
+  for (int64_t h = 0; h < shape.learned(); ++h) {
+    shape.key_heads = std::max<int64_t>(shape.key_heads, shape.kv_head[h] + 1);
+  }
+}
+
 template <int R>
 void copy(const char* where, View<const float, R> from, View<float, R> to) {
   if (from.shape() != to.shape()) {
@@ -71,16 +92,20 @@ void copy(const char* where, View<const float, R> from, View<float, R> to) {
   }
 }
 
+int64_t key_value_rows(const MultiHeadAttentionShape& s) {
+  return checked_add(checked_mul(s.key_heads, s.D), checked_mul(s.K, s.Dv));
+}
+
 int64_t projected(const MultiHeadAttentionShape& s) {
-  return checked_add(checked_mul(s.H, s.D), checked_mul(s.K, checked_add(s.D, s.Dv)));
+  return checked_add(checked_mul(s.learned(), s.D), key_value_rows(s));
 }
 
-int64_t matrices(const MultiHeadAttentionShape& s) {
-  const int64_t key_value = checked_mul(checked_mul(s.K, checked_add(s.D, s.Dv)), s.Cs);
-  return checked_add(checked_mul(checked_mul(s.H, checked_add(s.D, s.Dv)), s.C), key_value);
+int64_t matrix_numbers(const MultiHeadAttentionShape& s) {
+  const int64_t of_rows = checked_add(checked_mul(s.learned(), s.D), checked_mul(s.H, s.Dv));
+  return checked_add(checked_mul(of_rows, s.C), checked_mul(key_value_rows(s), s.Cs));
 }
 
-int64_t biases(const MultiHeadAttentionShape& s) {
+int64_t bias_numbers(const MultiHeadAttentionShape& s) {
   return checked_add(s.projection_bias ? projected(s) : 0, s.output_bias ? s.C : 0);
 }
 
@@ -101,26 +126,29 @@ MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config) {
                                 .cross = config.source_width.has_value(),
                                 .projection_bias = config.projection_bias,
                                 .output_bias = config.output_bias,
-                                .kv_head = config.kv_head};
+                                .kv_head = config.kv_head,
+                                .fixed = config.fixed};
   shape.Dv = config.value_dim.value_or(shape.D);
   check_groups(shape);
+  set_fixed(shape);
   return shape;
 }
 
 AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t rows, int64_t keys) {
   const MultiHeadAttentionShape s = resolve(config);
-  const int64_t both = checked_add(s.D, s.Dv);
-  const int64_t of_row = checked_mul(checked_mul(s.H, both), checked_add(s.C, keys));
-  const int64_t of_source_row = checked_mul(checked_mul(s.K, both), s.Cs);
-  return {.parameters = checked_add(matrices(s), biases(s)),
+  const int64_t heads = checked_mul(s.learned(), checked_add(s.D, s.Dv));
+  const int64_t fixed = checked_mul(checked_mul(s.H - s.learned(), s.Dv), s.C);
+  const int64_t of_row = checked_add(checked_mul(heads, checked_add(s.C, keys)), fixed);
+  const int64_t of_source_row = checked_mul(key_value_rows(s), s.Cs);
+  return {.parameters = checked_add(matrix_numbers(s), bias_numbers(s)),
           .multiply_adds = checked_add(checked_mul(rows, of_row),
                                        checked_mul(s.cross ? keys : rows, of_source_row))};
 }
 
 MultiHeadAttentionWeights::MultiHeadAttentionWeights(MultiHeadAttentionShape shape)
     : shape_(std::move(shape)),
-      first_bias_(matrices(shape_)),
-      values_(Buffer::zeros(checked_add(first_bias_, biases(shape_)))) {}
+      first_bias_(matrix_numbers(shape_)),
+      values_(Buffer::zeros(checked_add(first_bias_, bias_numbers(shape_)))) {}
 
 void MultiHeadAttentionWeights::set(const SeparateProjections& projections,
                                     const OutputProjection& output) {
@@ -155,12 +183,12 @@ View<float, 1> MultiHeadAttentionWeights::bias(int64_t at, int64_t size) const {
 }
 
 View<float, 2> MultiHeadAttentionWeights::key() const {
-  return matrix(shape_.H * shape_.D * shape_.C, shape_.K * shape_.D, shape_.Cs);
+  return matrix(shape_.queries() * shape_.C, shape_.keys(), shape_.Cs);
 }
 
 View<float, 2> MultiHeadAttentionWeights::value() const {
-  const int64_t before = shape_.H * shape_.D * shape_.C + shape_.K * shape_.D * shape_.Cs;
-  return matrix(before, shape_.K * shape_.Dv, shape_.Cs);
+  const int64_t before = shape_.queries() * shape_.C + shape_.keys() * shape_.Cs;
+  return matrix(before, shape_.values(), shape_.Cs);
 }
 
 View<float, 2> MultiHeadAttentionWeights::output() const {
@@ -168,7 +196,7 @@ View<float, 2> MultiHeadAttentionWeights::output() const {
 }
 
 View<float, 2> MultiHeadAttentionWeights::key_value() const {
-  return matrix(shape_.H * shape_.D * shape_.C, shape_.K * (shape_.D + shape_.Dv), shape_.Cs);
+  return matrix(shape_.queries() * shape_.C, key_value_rows(shape_), shape_.Cs);
 }
 
 View<float, 2> MultiHeadAttentionWeights::in_proj() const {
@@ -180,20 +208,18 @@ View<float, 2> MultiHeadAttentionWeights::in_proj() const {
   return matrix(0, projected(shape_), shape_.C);
 }
 
-View<float, 1> MultiHeadAttentionWeights::query_bias() const {
-  return bias(0, shape_.H * shape_.D);
-}
+View<float, 1> MultiHeadAttentionWeights::query_bias() const { return bias(0, shape_.queries()); }
 
 View<float, 1> MultiHeadAttentionWeights::key_bias() const {
-  return bias(shape_.H * shape_.D, shape_.K * shape_.D);
+  return bias(shape_.queries(), shape_.keys());
 }
 
 View<float, 1> MultiHeadAttentionWeights::value_bias() const {
-  return bias((shape_.H + shape_.K) * shape_.D, shape_.K * shape_.Dv);
+  return bias(shape_.queries() + shape_.keys(), shape_.values());
 }
 
 View<float, 1> MultiHeadAttentionWeights::key_value_bias() const {
-  return bias(shape_.H * shape_.D, shape_.K * (shape_.D + shape_.Dv));
+  return bias(shape_.queries(), key_value_rows(shape_));
 }
 
 View<float, 1> MultiHeadAttentionWeights::in_proj_bias() const {

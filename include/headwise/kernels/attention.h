@@ -28,12 +28,14 @@ namespace headwise {
 
 inline constexpr int64_t kUnlimited = -1;
 
-/// A row at position i sees key j iff i - left <= j <= i + right, and j is a real key. Causal is
-/// right = 0, whatever `right` says.
+/// A row at position i sees key j iff i + shift - left <= j <= i + shift + right, j < first_keys,
+/// and j is a real key. Causal adds j <= i.
 struct AttentionMask {
   bool causal = false;
   int64_t left = kUnlimited;
   int64_t right = kUnlimited;
+  int64_t shift = 0;
+  int64_t first_keys = kUnlimited;
 };
 
 /// A learned bias table(h, bucket), the bucket chosen by the distance j - i, as in T5 and MPNet.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,16 +16,18 @@ class KvCache {
  public:
   struct Size {
     int64_t sequences, capacity, kv_heads, head_dim, value_dim;
+    std::optional<int64_t> key_heads{};  // fewer than kv_heads, if the others have no keys
   };
   explicit KvCache(const Size& size);
 
-  /// Appends rows k [T, K, D] and v [T, K, Dv]; sequence b gets offsets[b] … offsets[b+1]-1.
+  /// Appends rows k [T, key_heads, D] and v [T, K, Dv]; sequence b gets offsets[b] …
+  /// offsets[b+1]-1.
   void append(View<const float, 3> k, View<const float, 3> v, std::span<const int64_t> offsets);
 
   /// Sequence b becomes a copy of what sequence from[b] was (beam search).
   void reorder(std::span<const int64_t> from);
 
-  View<const float, 3> k() const { return k_.view({rows(), size_.kv_heads, size_.head_dim}); }
+  View<const float, 3> k() const { return k_.view({rows(), key_heads(), size_.head_dim}); }
   View<const float, 3> v() const { return v_.view({rows(), size_.kv_heads, size_.value_dim}); }
   std::span<const int64_t> offsets() const {
     return offsets_;
@@ -34,16 +37,31 @@ class KvCache {
 
  private:
   int64_t rows() const { return size_.sequences * size_.capacity; }
+  int64_t key_heads() const { return size_.key_heads.value_or(size_.kv_heads); }
 
   Size size_;
   Buffer k_, v_;
   std::vector<int64_t> offsets_, lengths_;
 };
 
-/// attention_forward of rows that are the last of their sequences in the cache (their own keys
-/// appended already). Of `step`, q, q_offsets and the arithmetic are used; keys, lengths and
-/// positions come from the cache.
-void attention_decode(Attention step, const KvCache& cache, View<float, 3> out,
+/// The attention of rows that are the last of their sequences in a cache (their own keys appended
+/// already). Of `step`, q, q_offsets and the arithmetic are used; keys, lengths and positions come
+/// from the cache.
+class CachedAttention {
+ public:
+  CachedAttention(const Attention& step, const KvCache& cache);
+  CachedAttention(const CachedAttention&) = delete;
+  CachedAttention& operator=(const CachedAttention&) = delete;
+
+  const Attention& attention() const { return attention_; }
+
+ private:
+  Attention attention_;
+  std::vector<int64_t> positions_;
+};
+
+/// attention_forward of it.
+void attention_decode(const Attention& step, const KvCache& cache, View<float, 3> out,
                       View<float, 2> lse = {}, AttentionObserver* observer = nullptr);
 
 }  // namespace headwise

@@ -9,6 +9,9 @@
 // Letters: T rows of x, S rows of the source (x itself in self attention), C width, Cs width of
 // the source, H query heads, K key/value heads, D head width, Dv value width. Rows of all sequences
 // lie one after the other; which belong together is said by the offsets given to attend.
+//
+// The last F heads may have fixed patterns. They have values and a part of the output projection,
+// but no queries, and key/value heads that only they read have no keys.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +24,7 @@
 #include "headwise/kernels/attention.h"
 #include "headwise/kernels/gemm.h"
 #include "headwise/kernels/kv_cache.h"
+#include "headwise/model/fixed_pattern.h"
 
 namespace headwise {
 
@@ -33,8 +37,9 @@ struct MultiHeadAttentionConfig {
   std::optional<int64_t> source_width{};  // Cs; given: cross attention
   bool projection_bias = true;
   bool output_bias = true;
-  std::vector<int32_t> kv_head{};  // [H], each query head's key/value head; empty: h * K / H.
-                                   // Pruning leaves uneven groups, which need it.
+  std::vector<int32_t> kv_head{};     // [H], each query head's key/value head; empty: h * K / H.
+                                      // Pruning leaves uneven groups, which need it.
+  std::vector<FixedPattern> fixed{};  // [F], of the last F heads
 };
 
 /// A config with its defaults filled in.
@@ -42,6 +47,13 @@ struct MultiHeadAttentionShape {
   int64_t C = 0, Cs = 0, H = 0, K = 0, D = 0, Dv = 0;
   bool cross = false, projection_bias = true, output_bias = true;
   std::vector<int32_t> kv_head{};
+  std::vector<FixedPattern> fixed{};
+  int64_t key_heads = 0;  // the first of the K: those that learned heads read
+
+  int64_t learned() const { return H - static_cast<int64_t>(fixed.size()); }
+  int64_t queries() const { return learned() * D; }  // rows of the projections
+  int64_t keys() const { return key_heads * D; }
+  int64_t values() const { return K * Dv; }
 
   bool operator==(const MultiHeadAttentionShape&) const = default;
 };
@@ -59,12 +71,13 @@ struct AttentionCount {
 ///   multiply-adds  rows C H D + new Cs K (D + Dv) + rows keys H (D + Dv) + rows H Dv C
 /// `new` rows get keys and values: all `keys` of a source, but only the `rows` of self attention,
 /// where the other keys are in a cache. A mask is not counted: causal needs about half the scores.
+/// Of fixed heads only the projections are, without queries and without keys that nobody reads.
 AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t rows, int64_t keys);
 
 /// As nn.Linear stores them. Views may have any strides. Biases that the config has not are empty.
 struct SeparateProjections {
-  View<const float, 2> query{};  // [H D, C]
-  View<const float, 2> key{};    // [K D, Cs]
+  View<const float, 2> query{};  // [H D, C], without fixed heads
+  View<const float, 2> key{};    // [K D, Cs], likewise
   View<const float, 2> value{};  // [K Dv, Cs]
   View<const float, 1> query_bias{}, key_bias{}, value_bias{};
 };
@@ -89,7 +102,7 @@ class MultiHeadAttentionWeights {
   void set(const SeparateProjections& projections, const OutputProjection& output);
   void set(const FusedProjections& projections, const OutputProjection& output);
 
-  View<float, 2> query() const { return matrix(0, shape_.H * shape_.D, shape_.C); }
+  View<float, 2> query() const { return matrix(0, shape_.queries(), shape_.C); }
   View<float, 2> key() const;
   View<float, 2> value() const;
   View<float, 2> output() const;
@@ -105,6 +118,8 @@ class MultiHeadAttentionWeights {
   View<float, 1> in_proj_bias() const;
 
   std::span<float> all() const { return values_.span(); }
+  std::span<float> matrices() const { return all().first(first_bias_); }
+  std::span<float> biases() const { return all().subspan(first_bias_); }
 
   /// Others of the same shape, all 0: gradients, the moments of an optimiser.
   MultiHeadAttentionWeights zeros() const { return MultiHeadAttentionWeights(shape_); }
@@ -121,19 +136,25 @@ class MultiHeadAttentionWeights {
   Buffer values_;  // query, key, value, output; then the biases in this order
 };
 
+/// The attention of some heads of a layer, which lie one after the other.
+struct HeadGroup {
+  int64_t first = 0, count = 0;
+  Attention attention{};
+};
+
 class MultiHeadAttention {
  public:
   /// What the steps of one forward and one backward hand on. Reused for other inputs and layers, it
   /// allocates only to grow. The views are the latest step's, and the caller may write to them.
   struct Pass {
-    View<float, 3> q, k, v;     // of project: [T, H, D], [S, K, D], [S, K, Dv]
-    View<float, 3> z;           // room for attend: [T, H, Dv], the outputs of the heads
-    View<float, 2> lse;         // room for attend: [T, H]
-    View<float, 3> dz;          // of backward_output
+    View<float, 3> q, k, v;  // of project: [T, H, D], [S, K, D], [S, K, Dv]; of fixed heads only v
+    View<float, 3> z;        // room for attend: [T, H, Dv], the outputs of the heads
+    View<float, 2> lse;      // room for attend: [T, H]
+    View<float, 3> dz;       // of backward_output
     View<float, 3> dq, dk, dv;  // of backward_attend
 
     // where the views look
-    Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads;
+    Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads, dvalues;
   };
 
   struct InputGradients {
@@ -159,6 +180,13 @@ class MultiHeadAttention {
   /// The same over the keys and values of a cache, which ends with those of this pass.
   void attend(Attention how, Pass& pass, const KvCache& cache,
               AttentionObserver* observer = nullptr) const;
+
+  /// What attend computes: `all` has q of the learned heads, k and v of the layer, gates of all
+  /// heads. One group for the learned heads, if any, then one for each run of equal patterns.
+  std::vector<HeadGroup> groups(const Attention& all) const;
+
+  /// attention_maps of all heads of a layer; `all` as in groups.
+  AttentionMaps maps(const Attention& all, std::span<const int64_t> rows) const;
 
   /// out [T, C]. Of the epilogue the bias is the layer's; a residual can be added on the way.
   void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
@@ -190,6 +218,8 @@ class MultiHeadAttention {
   void check_inputs(View<const float, 2> x, View<const float, 2> source) const;
   void check_pass(const Pass& pass) const;
   void check_gradients(const MultiHeadAttentionWeights* gradients) const;
+  void attend_groups(const Attention& all, Pass& pass, AttentionObserver* observer) const;
+  void backward_groups(const Attention& all, Pass& pass, const AttentionGradients& gradients) const;
 
   MultiHeadAttentionWeights weights_;
   PackedWeights input_;   // all projections in self attention, those of queries in cross attention
