@@ -84,11 +84,11 @@ class Recorder : public ForwardObserver {
  public:
   explicit Recorder(bool two) : two_(two) {}
 
-  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
-                View<float, 3>, View<const float, 2>) override {
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) override {
     std::vector<int64_t> rows(attention.q.extent(0));
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
-    const AttentionMaps maps = attention_maps(attention, rows);
+    const AttentionMaps maps = layer.maps(attention, rows);
     std::vector<float>& flat = values[site.name + ".map"];
     for (size_t b = 0; b + 1 < attention.q_offsets.size(); ++b) {
       for (int64_t h = 0; h < maps.heads; ++h) {

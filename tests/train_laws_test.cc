@@ -25,9 +25,10 @@ namespace {
 using testing::HasSubstr;
 
 const std::vector<std::string> kArchitectures = {
-    "bert",    "roberta",  "xlm_roberta", "distilbert", "electra",       "mpnet",
-    "gpt2",    "gpt_neox", "llama",       "mistral",    "qwen2",         "qwen3",
-    "smollm3", "marian",   "t5",          "t5_gated",   "bert_sequence", "sentence_mean"};
+    "bert",       "roberta",     "xlm_roberta",  "distilbert", "electra",       "mpnet",
+    "gpt2",       "gpt_neox",    "llama",        "mistral",    "qwen2",         "qwen3",
+    "smollm3",    "marian",      "t5",           "t5_gated",   "bert_sequence", "sentence_mean",
+    "bert_fixed", "llama_fixed", "llama_routed", "gpt2_mixed", "marian_mixed"};
 
 using Gradients = std::map<std::string, std::vector<float>>;
 

@@ -56,10 +56,16 @@ class HeadRecorder : public ForwardObserver {
     if (what_ == "maps") {
       std::vector<int64_t> rows(attention.q.extent(0));
       std::iota(rows.begin(), rows.end(), 0);
-      maps = attention_maps(attention, rows);
+      maps = layer.maps(attention, rows);
     }
     for (const auto& [head, at] : wanted->second) {
       HeadArray& array = arrays[at];
+      if (head >= layer.shape().learned() && (what_ == "q" || what_ == "k")) {
+        throw Error({.what = "a fixed head has no queries and no keys",
+                     .where = array.name,
+                     .got = fmt::format("--what {}", what_),
+                     .expected = "maps, v, z or contribution"});
+      }
       if (what_ == "maps") {
         take_map(maps, head, attention, array);
       } else if (what_ == "contribution") {

@@ -56,6 +56,7 @@ std::optional<Comparison> compare(const ModelSummary& summary, int64_t tokens) {
   one.head_dim = layer->shape.heads * layer->site.head_dim;
   one.value_dim = layer->shape.heads * layer->site.value_dim;
   one.kv_head.clear();
+  one.fixed.clear();
   return Comparison{.layer = layer->site.name,
                     .tokens = tokens,
                     .heads = cost_of(layer->shape, tokens),
@@ -107,6 +108,20 @@ std::string as_json(const ModelSummary& summary, const std::optional<std::string
     json.field("head_dim", layer.site.head_dim);
     json.field("value_dim", layer.site.value_dim);
     json.field("head_names", layer.site.heads);
+    json.key("fixed");
+    json.begin_object();
+    for (size_t i = 0; i < layer.shape.fixed.size(); ++i) {
+      const size_t at = layer.site.heads.size() - layer.shape.fixed.size() + i;
+      json.field(fmt::format("H{}", layer.site.heads[at]), to_string(layer.shape.fixed[i]));
+    }
+    json.end_object();
+    if (layer.routing) {
+      json.key("routing");
+      json.begin_object();
+      json.field("routed", layer.routing->heads.size());
+      json.field("active", layer.routing->active);
+      json.end_object();
+    }
     json.field("parameters", layer.parameters);
     json.field("head_parameters", layer.head_parameters);
     json.field("kv_head_parameters", layer.kv_head_parameters);
@@ -137,7 +152,18 @@ std::string bytes_for_people(int64_t bytes) {
 bool alike(const AttentionSummary& a, const AttentionSummary& b) {
   return a.site.side == b.site.side && a.site.kind == b.site.kind && a.site.heads == b.site.heads &&
          a.site.kv_heads == b.site.kv_heads && a.site.head_dim == b.site.head_dim &&
-         a.site.value_dim == b.site.value_dim;
+         a.site.value_dim == b.site.value_dim && a.shape.fixed == b.shape.fixed;
+}
+
+/// "H0 previous, H2 window(3)"
+std::string fixed_heads(const AttentionSummary& layer) {
+  std::vector<std::string> parts;
+  const size_t learned = layer.site.heads.size() - layer.shape.fixed.size();
+  for (size_t i = 0; i < layer.shape.fixed.size(); ++i) {
+    parts.push_back(
+        fmt::format("H{} {}", layer.site.heads[learned + i], to_string(layer.shape.fixed[i])));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string layer_table(const ModelSummary& summary) {
@@ -157,9 +183,14 @@ std::string layer_table(const ModelSummary& summary) {
                         grouped(layer.head_parameters));
     if (layer.kv_head_parameters > 0)
       text += fmt::format("{:>13}", grouped(layer.kv_head_parameters));
-    const bool pruned =
-        !layer.site.heads.empty() && layer.site.heads.back() + 1 != std::ssize(layer.site.heads);
+    const bool pruned = !layer.site.heads.empty() &&
+                        std::ranges::max(layer.site.heads) + 1 != std::ssize(layer.site.heads);
     if (pruned) text += fmt::format("   H{}", fmt::join(layer.site.heads, " H"));
+    if (!layer.shape.fixed.empty()) text += fmt::format("   fixed: {}", fixed_heads(layer));
+    if (layer.routing) {
+      text +=
+          fmt::format("   routed: {} of {}", layer.routing->active, layer.routing->heads.size());
+    }
     text += '\n';
     begin = end;
   }

@@ -42,6 +42,46 @@ void attend(const AttentionLayer& layer, const Attention& how, MultiHeadAttentio
   }
 }
 
+/// Who looks on is shown all heads of all rows; otherwise a mixture of heads computes what it uses.
+bool is_gathered(const AttentionLayer& layer, const BlockInput& input) {
+  return layer.routed && input.options->observer == nullptr;
+}
+
+/// The layer that projects the rows of a pass.
+const MultiHeadAttention& projecting(const AttentionLayer& layer, const BlockInput& input) {
+  return is_gathered(layer, input) ? layer.routed->shared() : layer.attention;
+}
+
+/// From projected rows to what the attention gives.
+void attend_and_output(const AttentionLayer& layer, Attention how, View<const float, 2> x,
+                       const RoutedAttention::Prepare& prepare, const BlockInput& input,
+                       MultiHeadAttention::Pass& pass, const KvCache* cache,
+                       RoutedAttention::Scratch& scratch, View<float, 2> out,
+                       const Epilogue& epilogue) {
+  if (!layer.routed) {
+    attend(layer, how, pass, cache, input.options->observer);
+    layer.attention.output(pass, out, epilogue);
+    return;
+  }
+  how.gates = layer.routed->choose(x, how, scratch);
+  how.gate_scope = GateScope::kRow;
+  if (!is_gathered(layer, input)) {
+    attend(layer, how, pass, cache, input.options->observer);
+    layer.attention.output(pass, out, epilogue);
+    return;
+  }
+  const MultiHeadAttention& shared = layer.routed->shared();
+  Attention of_all = how;
+  of_all.gates = layer.routed->shared_gates(how.gates, scratch);
+  cache == nullptr ? shared.attend(of_all, pass) : shared.attend(of_all, pass, *cache);
+  shared.output(pass, out, epilogue);
+  layer.routed->add({.x = x,
+                     .positions = input.positions,
+                     .how = seen(how, layer, pass, cache),
+                     .prepare = prepare},
+                    out, scratch);
+}
+
 View<float, 2> rows_like(View<const float, 2> x, Buffer& buffer) {
   return {buffer.at_least(x.extent(0) * x.extent(1)), x.shape()};
 }
@@ -49,17 +89,17 @@ View<float, 2> rows_like(View<const float, 2> x, Buffer& buffer) {
 }  // namespace
 
 void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                        BlockMemory* memory) const {
+                        BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const {
   MultiHeadAttention::Pass& pass = scratch.pass;
-  self_.attention.project(x, {}, pass);
-  if (self_.query_norm.exists()) {
-    self_.query_norm.per_head(pass.q);
-    self_.key_norm.per_head(pass.k);
-  }
-  if (self_.config.rotary && scratch.rotary.width() > 0) {
-    rotate(pass.q, input.positions, scratch.rotary);
-    rotate(pass.k, input.positions, scratch.rotary);
-  }
+  const bool rotates = self_.config.rotary && scratch.rotary.width() > 0;
+  projecting(self_, input).project(x, {}, pass);
+  const auto prepare = [&](View<float, 3> queries, std::span<const int64_t> positions) {
+    if (self_.query_norm.exists()) self_.query_norm.per_head(queries);
+    if (rotates) rotate(queries, positions, scratch.rotary);
+  };
+  prepare(pass.q, input.positions);
+  if (self_.key_norm.exists()) self_.key_norm.per_head(pass.k);
+  if (rotates) rotate(pass.k, input.positions, scratch.rotary);
   Attention how = attention_of(self_, *input.options);
   how.q_offsets = input.offsets;
   how.mask = {.causal = causal_, .left = self_.config.left};
@@ -73,18 +113,20 @@ void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockSc
     cache->append(pass.k, pass.v, input.offsets);
     how.positions = input.positions;
   }
-  attend(self_, how, pass, cache, input.options->observer);
+  attend_and_output(self_, how, x, prepare, input, pass, cache, scratch.routing, out, epilogue);
 }
 
-void Block::attend_cross(View<const float, 2> x, const BlockInput& input,
-                         MultiHeadAttention::Pass& pass) const {
+void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                         BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const {
   const AttentionLayer& layer = cross_.front();
-  if (input.source.data() != nullptr) layer.attention.project_source(input.source, pass);
-  layer.attention.project_queries(x, pass);
+  MultiHeadAttention::Pass& pass = memory == nullptr ? scratch.cross_pass : memory->cross;
+  const MultiHeadAttention& project = projecting(layer, input);
+  if (input.source.data() != nullptr) project.project_source(input.source, pass);
+  project.project_queries(x, pass);
   Attention how = attention_of(layer, *input.options);
   how.q_offsets = input.cross_offsets;
   how.k_offsets = input.source_offsets;
-  attend(layer, how, pass, nullptr, input.options->observer);
+  attend_and_output(layer, how, x, {}, input, pass, nullptr, scratch.routing, out, epilogue);
 }
 
 template <class F>
@@ -110,23 +152,19 @@ void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scr
     norm_(x, second);
     residual(x, self_.norm, scratch,
              [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-               attend_self(from, input, scratch, memory);
-               self_.attention.output(scratch.pass, to, how);
+               attend_self(from, input, scratch, memory, to, how);
              });
     feed_forward(second, x, {.accumulate = true});
     return;
   }
   residual(x, self_.norm, scratch,
            [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-             attend_self(from, input, scratch, memory);
-             self_.attention.output(scratch.pass, to, how);
+             attend_self(from, input, scratch, memory, to, how);
            });
   if (!cross_.empty()) {
-    MultiHeadAttention::Pass& pass = memory == nullptr ? scratch.cross_pass : memory->cross;
     residual(x, cross_.front().norm, scratch,
              [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-               attend_cross(from, input, pass);
-               cross_.front().attention.output(pass, to, how);
+               attend_cross(from, input, scratch, memory, to, how);
              });
   }
   residual(x, norm_, scratch, feed_forward);

@@ -2,6 +2,7 @@
 // their norms and residuals in the order that the architecture has.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "headwise/model/model.h"
 #include "headwise/model/multi_head_attention.h"
 #include "model/layers.h"
+#include "model/routed_attention.h"
 
 namespace headwise {
 
@@ -19,14 +21,16 @@ struct AttentionLayer {
   const AttentionSite* site = nullptr;
   MultiHeadAttention attention;
   NormLayer norm{};
-  NormLayer query_norm{}, key_norm{};  // per head, or none
-  Buffer relative_table{};             // [H, buckets], or none
+  NormLayer query_norm{}, key_norm{};       // per head, or none
+  Buffer relative_table{};                  // [H, buckets], or none
+  std::optional<RoutedAttention> routed{};  // a mixture of heads
 };
 
 /// Memory of a pass, reused by all blocks.
 struct BlockScratch {
   Buffer normed, second;
   MultiHeadAttention::Pass pass, cross_pass;
+  RoutedAttention::Scratch routing;
   FeedForward::Scratch feed_forward;
   RotaryTable rotary;
 };
@@ -70,10 +74,11 @@ class Block {
   const AttentionLayer* cross() const { return cross_.empty() ? nullptr : &cross_.front(); }
 
  private:
+  /// out by the epilogue = attention of x.
   void attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                   BlockMemory* memory) const;
-  void attend_cross(View<const float, 2> x, const BlockInput& input,
-                    MultiHeadAttention::Pass& pass) const;
+                   BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
+  void attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                    BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
   template <class F>

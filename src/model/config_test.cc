@@ -223,12 +223,78 @@ TEST(ConfigErrors, HeadsOfTheirOwn) {
   expect_refused(with_heads(kBert, {{"L0", with(own(3, 5, 7), {{"mask", 2}})}}),
                  "headwise.attention.L0.mask", "not known", "one of heads");
   expect_refused(with(kBert, {{"headwise", {{"routers", 1}}}}), "headwise.routers", "not known",
-                 "one of attention");
+                 "one of attention, fixed, routing");
   expect_refused(with_heads(kLlama, {{"L1", own(4, 6, 8)}}), "headwise.attention.L1.head_dim",
                  "with rotary positions all heads are of one width", "8");
   expect_refused(with(with_heads(kBert, {{"L0", own(3, 5, 7)}}),
                       {{"model_type", "mpnet"}, {"architectures", nullptr}}),
-                 "headwise.attention", "cannot have heads by layer", "bert, gpt2");
+                 "headwise.attention", "cannot have heads of its own", "without relative bias");
+}
+
+json with_headwise(const json& base, const json& headwise) {
+  return with(base, {{"headwise", headwise}});
+}
+
+TEST(Config, FixedHeadsComeAfterLearnedOnes) {
+  const ModelConfig bert =
+      parse(with(with_headwise(kBert, {{"fixed", {{"L0.H1", "previous"}, {"L0.H0", "window(3)"}}}}),
+                 {{"pruned_heads", {{"0", {2, 1}}}}}));
+  const AttentionConfig& attention = bert.encoder.attention[0];
+  EXPECT_EQ(attention.heads, (std::vector<int32_t>{3, 0}));
+  EXPECT_EQ(attention.kv_heads, (std::vector<int32_t>{3, 0}));
+  EXPECT_EQ(attention.kv_head, (std::vector<int32_t>{0, 1}));
+  ASSERT_EQ(attention.fixed.size(), 1u);
+  EXPECT_EQ(to_string(attention.fixed[0]), "window(3)");
+
+  // A key/value head of two fixed heads comes after one that a learned head reads.
+  const ModelConfig llama =
+      parse(with_headwise(kLlama, {{"fixed", {{"L1.H0", "first"}, {"L1.H1", "previous"}}}}));
+  const int64_t H = llama.decoder.heads, K = llama.decoder.kv_heads;
+  ASSERT_EQ(H / K, 2);
+  EXPECT_EQ(llama.decoder.attention[1].heads.front(), 2);
+  EXPECT_EQ(llama.decoder.attention[1].kv_heads.front(), 1);
+  EXPECT_EQ(llama.decoder.attention[1].kv_heads.back(), 0);
+}
+
+TEST(Config, RoutedHeadsAreTheLearnedOnesThatAreNotShared) {
+  const ModelConfig bert =
+      parse(with(with_headwise(kBert, {{"fixed", {{"L0.H1", "previous"}}},
+                                       {"routing", {{"shared", 1}, {"active", 1}}}}),
+                 {{"pruned_heads", {{"1", {1}}}}}));
+  EXPECT_EQ(bert.encoder.attention[0].heads, (std::vector<int32_t>{0, 2, 3, 1}));
+  EXPECT_EQ(bert.encoder.attention[0].routing->heads, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(bert.encoder.attention[0].routing->active, 1);
+  EXPECT_EQ(bert.encoder.attention[1].routing->heads, (std::vector<int32_t>{-1, 1, 2}));
+}
+
+TEST(ConfigErrors, FixedAndRoutedHeads) {
+  const auto fixed = [](const json& base, const char* name, const json& pattern) {
+    return with_headwise(base, {{"fixed", {{name, pattern}}}});
+  };
+  const auto routing = [](const json& routing) {
+    return with_headwise(kBert, {{"routing", routing}});
+  };
+  expect_refused(fixed(kBert, "L0.H4", "first"), "headwise.fixed.L0.H4", "no such head", "L0.H0");
+  expect_refused(fixed(kBert, "L9.H0", "first"), "headwise.fixed.L9.H0", "no such head", "L0.H0");
+  expect_refused(fixed(kMarian, "L0.H0", "first"), "headwise.fixed.L0.H0", "no such head",
+                 "cross.L0.H0");
+  expect_refused(fixed(kBert, "L0.H0", "last"), "headwise.fixed.L0.H0", "not known", "window(n)");
+  expect_refused(fixed(kBert, "L0.H0", "window(3"), "headwise.fixed.L0.H0", "not known", "window");
+  expect_refused(fixed(kBert, "L0.H0", "window(-1)"), "headwise.fixed.L0.H0", "not known",
+                 "from 1");
+  expect_refused(fixed(kLlama, "L0.H0", "next"), "headwise.fixed.L0.H0",
+                 "does not see the next token", "previous");
+  expect_refused(fixed(kMarian, "cross.L0.H0", "previous"), "headwise.fixed.cross.L0.H0",
+                 "not beside", "first");
+  expect_refused(routing({{"shared", 1}}), "headwise.routing.active", "missing", "");
+  expect_refused(routing({{"shared", 1}, {"active", 0}}), "headwise.routing.active",
+                 "no such number", "from 1");
+  expect_refused(routing({{"shared", 2}, {"active", 3}}), "headwise.routing.active",
+                 "L0 has 4 learned heads, of which 2 are shared", "at most");
+  expect_refused(routing({{"shared", 2}, {"active", 1}, {"balance", -1}}),
+                 "headwise.routing.balance", "cannot be this", "0 or more");
+  expect_refused(routing({{"shared", 2}, {"active", 1}, {"top", 1}}), "headwise.routing.top",
+                 "not known", "one of shared");
 }
 
 TEST(ConfigErrors, AFieldThatIsNotUnderstood) {

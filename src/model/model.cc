@@ -287,7 +287,8 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
                                                 .capacity = capacity,
                                                 .kv_heads = s.K,
                                                 .head_dim = s.D,
-                                                .value_dim = s.Dv})});
+                                                .value_dim = s.Dv,
+                                                .key_heads = s.key_heads})});
   }
   if (config().encoder_decoder()) {
     if (source.texts() == 0 || texts % source.texts() != 0) {

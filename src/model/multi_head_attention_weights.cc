@@ -57,7 +57,7 @@ void check_groups(const MultiHeadAttentionShape& shape) {
 }
 
 /// Fixed heads share the key/value heads of learned ones, or have some after all of those.
-void set_fixed(MultiHeadAttentionShape& shape) {
+void set_fixed(MultiHeadAttentionShape& shape, std::optional<int64_t> key_heads) {
   if (shape.fixed.empty()) {
     shape.key_heads = shape.K;
     return;
@@ -74,6 +74,12 @@ void set_fixed(MultiHeadAttentionShape& shape) {
   for (int64_t h = 0; h < shape.learned(); ++h) {
     shape.key_heads = std::max<int64_t>(shape.key_heads, shape.kv_head[h] + 1);
   }
+  if (!key_heads) return;
+  if (*key_heads < shape.key_heads || *key_heads > shape.K) {
+    refuse("the heads with keys are not those that learned heads read", "key_heads",
+           fmt::format("{}", *key_heads), fmt::format("{} to {}", shape.key_heads, shape.K));
+  }
+  shape.key_heads = *key_heads;
 }
 
 template <int R>
@@ -130,7 +136,7 @@ MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config) {
                                 .fixed = config.fixed};
   shape.Dv = config.value_dim.value_or(shape.D);
   check_groups(shape);
-  set_fixed(shape);
+  set_fixed(shape, config.key_heads);
   return shape;
 }
 

@@ -46,6 +46,13 @@ class StackReader {
       result.key_norm = norm(naming_.in_layer(layer, names.key_norm), attention.head_dim);
     }
     if (!cross) result.relative_table = relative_table(attention);
+    if (attention.routing) {
+      const int64_t R = std::ssize(attention.routing->heads);
+      const Floats router = reader_.floats(reader_.take(
+          naming_.in_layer(layer, router_name(cross)) + ".weight", {R, config_.width}));
+      result.routed.emplace(result.attention, *attention.routing,
+                            View<const float, 2>(router.data, {R, config_.width}));
+    }
     return result;
   }
 
@@ -121,7 +128,7 @@ class StackReader {
     const Buffer output_bias =
         config_.output_bias ? reader_.vector(name(names.output, ".bias"), s.C) : Buffer();
     const OutputProjection to{.output = output.view(), .output_bias = vector_of(output_bias)};
-    const int64_t q = s.H * s.D, k = s.K * s.D, v = s.K * s.Dv;
+    const int64_t q = s.queries(), k = s.keys(), v = s.values();
     if (naming_.model().storage == ProjectionStorage::separate) {
       const Matrix query = matrix(name(names.query, ".weight"), q, s.C);
       const Matrix key = matrix(name(names.key, ".weight"), k, s.Cs);

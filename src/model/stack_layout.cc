@@ -52,7 +52,12 @@ MultiHeadAttentionConfig layer_config(const ModelConfig& config, const Attention
           .source_width = cross ? std::optional(config.width) : std::nullopt,
           .projection_bias = config.projection_bias,
           .output_bias = config.output_bias,
-          .kv_head = attention.kv_head};
+          .kv_head = attention.kv_head,
+          .fixed = attention.fixed};
+}
+
+std::string_view router_name(bool cross) {
+  return cross ? "headwise.cross_router" : "headwise.router";
 }
 
 const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, AttentionKind kind,

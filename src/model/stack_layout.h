@@ -46,6 +46,9 @@ std::string find_prefix(const ModelConfig& config, const WeightReader& reader);
 MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,
                                       bool cross);
 
+/// The router of a mixture of heads, in its layer.
+std::string_view router_name(bool cross);
+
 const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, AttentionKind kind,
                              int64_t layer);
 

@@ -7,6 +7,7 @@
 
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
+#include "model/stack_layout.h"
 #include "model/weight_names.h"
 
 namespace headwise {
@@ -48,16 +49,10 @@ AttentionSummary summarize(const ModelConfig& config, const AttentionSite& site)
   const bool cross = site.kind == AttentionKind::cross;
   const AttentionConfig& attention = (cross ? stack.cross : stack.attention)[site.layer];
   AttentionSummary result{.site = site};
-  result.shape = {.width = config.width,
-                  .heads = std::ssize(site.heads),
-                  .kv_heads = site.kv_heads,
-                  .head_dim = site.head_dim,
-                  .value_dim = site.value_dim,
-                  .source_width = cross ? std::optional(config.width) : std::nullopt,
-                  .projection_bias = config.projection_bias,
-                  .output_bias = config.output_bias,
-                  .kv_head = attention.kv_head};
+  result.shape = layer_config(config, attention, cross);
+  result.routing = attention.routing;
   result.parameters = count_attention(result.shape, 0, 0).parameters;
+  if (result.routing) result.parameters += std::ssize(result.routing->heads) * config.width;
   const int64_t input = config.width + (config.projection_bias ? 1 : 0);
   const int64_t own = site.head_dim * input + site.value_dim * config.width;
   const int64_t shared = (site.head_dim + site.value_dim) * input;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "headwise/core/random.h"
-#include "headwise/kernels/adamw.h"
 
 namespace headwise {
 namespace {
@@ -93,12 +92,11 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
       relative_(place.relative) {
   const MultiHeadAttentionWeights& weights = attention_.weights();
   const MultiHeadAttentionShape& s = weights.shape();
-  const auto matrices = static_cast<size_t>(s.H * (s.D + s.Dv) * s.C + s.K * (s.D + s.Dv) * s.Cs);
   const std::string name = place.site.name + ".attention.";
-  weights_trained_ = declare.parameter(name + "weights", weights.all().first(matrices),
-                                       gradients_.all().first(matrices), true);
-  biases_trained_ = declare.parameter(name + "biases", weights.all().subspan(matrices),
-                                      gradients_.all().subspan(matrices), false);
+  weights_trained_ =
+      declare.parameter(name + "weights", weights.matrices(), gradients_.matrices(), true);
+  biases_trained_ =
+      declare.parameter(name + "biases", weights.biases(), gradients_.biases(), false);
   declare_tensors(declare, place);
   if (place.config.qk_norm && !s.cross) {
     const auto norm = [&](const char* which, std::string_view tensor) {
@@ -107,6 +105,11 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
     };
     query_norm_ = norm("query_norm", place.names.query_norm);
     key_norm_ = norm("key_norm", place.names.key_norm);
+  }
+  if (config_.routing) {
+    router_ = declare.matrix(
+        name + "router", place.naming.in_layer(place.site.layer, router_name(s.cross)) + ".weight",
+        std::ssize(config_.routing->heads), s.C, Start::normal(place.deviations.output));
   }
 }
 
@@ -160,7 +163,7 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
 bool TrainedAttention::trained() const {
   const auto on = [](const Switch& which) { return which != nullptr && *which; };
   return on(weights_trained_) || on(biases_trained_) || query_norm_.trained() ||
-         key_norm_.trained();
+         key_norm_.trained() || router_.trained();
 }
 
 bool TrainedAttention::rotates(const StackPass& pass) const {
@@ -201,6 +204,7 @@ void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tap
     rotate(p.k, pass.positions, *pass.rotary);
   }
   tape.how = how(pass, tape);
+  if (router_.exists()) choose(x, tape);
   ForwardObserver* const observer = pass.options->observer;
   if (observer == nullptr) {
     attention_.attend(tape.how, p);
@@ -224,15 +228,16 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     std::swap(p.dprojected, scratch.dprojected);
     std::swap(p.dprojected_source, scratch.dprojected_source);
     std::swap(p.dheads, scratch.dheads);
+    std::swap(p.dvalues, scratch.dvalues);
   };
   lend();
   MultiHeadAttentionWeights* const gradients = trained() ? &gradients_ : nullptr;
   attention_.backward_output(dy, p, gradients);
 
   AttentionGradients more;
-  const View<float, 2> dgates = pass.options->dgates;
-  if (dgates.data() != nullptr) {
-    more.dgates = {scratch.dgates.at_least(dgates.extent(0) * s.H), {dgates.extent(0), s.H}};
+  if (pass.options->dgates.data() != nullptr || router_.exists()) {
+    const int64_t rows = tape.how.gates.extent(0);
+    more.dgates = {scratch.dgates.at_least(rows * s.H), {rows, s.H}};
   }
   const bool learns_bias = relative_ != nullptr && relative_->trained();
   if (learns_bias) {
@@ -240,9 +245,7 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     more.dtable = {scratch.dtable.at_least(shape[0] * shape[1]), shape};
   }
   attention_.backward_attend(tape.how, p, more);
-  for (int64_t b = 0; b < more.dgates.extent(0); ++b) {
-    for (int64_t h = 0; h < s.H; ++h) dgates(b, site_->first + h) += more.dgates(b, h);
-  }
+  if (pass.wants_gates()) add_gate_gradients(pass, tape, more.dgates);
   if (learns_bias) relative_->add_gradient(more.dtable, config_.heads);
 
   if (rotates(pass)) {
@@ -250,8 +253,8 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     rotate_back(p.dk, pass.positions, *pass.rotary);
   }
   if (query_norm_.exists()) {
-    query_norm_.backward(tape.queries.view({p.q.extent(0), s.H, s.D}), p.dq);
-    key_norm_.backward(tape.keys.view({p.k.extent(0), s.K, s.D}), p.dk);
+    query_norm_.backward(tape.queries.view({p.q.extent(0), s.learned(), s.D}), p.dq);
+    key_norm_.backward(tape.keys.view({p.k.extent(0), s.key_heads, s.D}), p.dk);
   }
   attention_.backward_project(x, cross() ? pass.source : View<const float, 2>(), p,
                               {.dx = to.dx,
@@ -259,40 +262,10 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
                                .add_to_dx = to.add,
                                .add_to_dsource = true},
                               gradients);
+  if (router_.exists()) {
+    backward_choice(x, pass, tape, more.dgates, to.dx, scratch.dlikelihoods);
+  }
   lend();
-}
-
-void TrainedAttention::make_heads_equal() {
-  const MultiHeadAttentionWeights& w = attention_.weights();
-  const MultiHeadAttentionShape& s = w.shape();
-  const auto repeat_rows = [](View<float, 2> rows, int64_t heads, int64_t width) {
-    for (int64_t h = 1; h < heads; ++h) {
-      std::copy_n(rows.data(), width * rows.extent(1), &rows(h * width, 0));
-    }
-  };
-  repeat_rows(w.query(), s.H, s.D);
-  repeat_rows(w.key(), s.K, s.D);
-  repeat_rows(w.value(), s.K, s.Dv);
-  const View<float, 2> output = w.output();
-  for (int64_t c = 0; c < s.C; ++c) {
-    for (int64_t i = s.Dv; i < s.H * s.Dv; ++i) output(c, i) = output(c, i % s.Dv);
-  }
-}
-
-void TrainedAttention::gradient_norms(std::span<double> norms) const {
-  const MultiHeadAttentionShape& s = gradients_.shape();
-  const auto squares = [](View<float, 2> rows, int64_t head, int64_t width) {
-    return sum_of_squares({&rows(head * width, 0), static_cast<size_t>(width * rows.extent(1))});
-  };
-  for (int64_t h = 0; h < s.H; ++h) {
-    const int64_t kv = s.kv_head.empty() ? h * s.K / s.H : s.kv_head[h];
-    double sum = squares(gradients_.query(), h, s.D) + squares(gradients_.key(), kv, s.D) +
-                 squares(gradients_.value(), kv, s.Dv);
-    for (int64_t c = 0; c < s.C; ++c) {
-      sum += sum_of_squares({&gradients_.output()(c, h * s.Dv), static_cast<size_t>(s.Dv)});
-    }
-    norms[h] = std::sqrt(sum);
-  }
 }
 
 }  // namespace headwise

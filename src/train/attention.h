@@ -49,6 +49,8 @@ struct StackPass {
   View<const float, 2> source{};
   View<float, 2> dsource{};  // added to by backward
 
+  double balance_scale = 0;  // of the gradients of balance losses
+
   bool wants_gates() const { return options->dgates.data() != nullptr; }
   Dropout dropout(uint64_t stream) const {
     return {.p = options->dropout, .seed = options->seed, .stream = stream};
@@ -62,10 +64,19 @@ class TrainedAttention {
     Attention how;
     Buffer queries, keys;  // before their norms
     Buffer relative;
+
+    // Of a mixture of heads: gates before rows chose, likelihoods, gates, and the share of choices
+    // that fell on each routed head.
+    View<const float, 2> asked;
+    GateScope asked_scope = GateScope::kHead;
+    Rows likelihoods, gates;
+    std::vector<double> share;
+    double balance = 0;  // R Σ share * mean likelihood
   };
   /// Memory of backward, shared by all attentions.
   struct Scratch {
-    Buffer dprojected, dprojected_source, dheads, dtable, dgates;
+    Buffer dprojected, dprojected_source, dheads, dvalues, dtable, dgates;
+    Rows dlikelihoods;
   };
   struct Place {
     const ModelConfig& config;
@@ -89,15 +100,25 @@ class TrainedAttention {
   void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
                 const InputGradient& to, Scratch& scratch);
 
+  /// The loss that spreads rows over routed heads, of what the tape has; 0 without routing.
+  double balance_loss(const Tape& tape) const;
+
   bool trained() const;
   void repack() { attention_.repack(); }
   void make_heads_equal();
+  /// Takes over those of its heads that another one has too, with gates [H] on the other's.
+  void take_heads(const TrainedAttention& other, std::span<const float> gates);
   void gradient_norms(std::span<double> norms) const;  // [H]
 
  private:
   bool cross() const { return attention_.shape().cross; }
   bool rotates(const StackPass& pass) const;
   Attention how(const StackPass& pass, Tape& tape) const;
+  void choose(View<const float, 2> x, Tape& tape) const;
+  void add_gate_gradients(const StackPass& pass, const Tape& tape,
+                          View<const float, 2> dgates) const;
+  void backward_choice(View<const float, 2> x, const StackPass& pass, const Tape& tape,
+                       View<const float, 2> dgates, View<float, 2> dx, Rows& room) const;
   void declare_tensors(Declarations& declare, const Place& place);
 
   const AttentionSite* site_;
@@ -108,6 +129,7 @@ class TrainedAttention {
   MultiHeadAttentionWeights gradients_;
   Switch weights_trained_, biases_trained_;
   TrainedNorm query_norm_, key_norm_;
+  Weights router_;  // [R, C], or none
   const TrainedRelativeBias* relative_;
 };
 

@@ -172,6 +172,11 @@ View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pa
                  });
 }
 
+double TrainedBlock::balance_loss(const Tape& tape) const {
+  return attentions_[0].balance_loss(tape.self) +
+         (attentions_.size() > 1 ? attentions_[1].balance_loss(tape.cross) : 0);
+}
+
 void TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch) {
   if (parallel_) return backward_parallel(d, pass, tape, scratch);
   const auto attend = [&](size_t which, TrainedAttention::Tape& of) {

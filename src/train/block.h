@@ -54,6 +54,9 @@ class TrainedBlock {
   /// d [T, C], the gradient of what the block gave, becomes that of its input.
   void backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
 
+  /// The losses that spread rows over routed heads, of what the tape has.
+  double balance_loss(const Tape& tape) const;
+
   bool trained() const;
 
   /// Its attentions: one or two.

@@ -90,12 +90,16 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
   }
   const View<float, 2> hidden = last.forward(scored, options, source, scratch_);
   const View<float, 2> dhidden = backward ? dhidden_.like(hidden) : View<float, 2>();
-  const Loss loss = output_ == nullptr
-                        ? similarity_.run(hidden, batch, options, dhidden)
-                        : output_->run(hidden, scored.offsets, batch, options, dhidden);
+  Loss loss = output_ == nullptr ? similarity_.run(hidden, batch, options, dhidden)
+                                 : output_->run(hidden, scored.offsets, batch, options, dhidden);
+  const auto count = static_cast<double>(loss.scored);
+  loss.loss += count * (last.balance_loss() + (two ? encoder_->balance_loss() : 0));
   if (!backward || loss.scored == 0) return loss;
-  last.backward(dhidden, scratch_);
-  if (source.gradient.data() != nullptr) encoder_->backward(source.gradient, scratch_);
+  const double balance_scale = count * double{options.gradient_scale};
+  last.backward(dhidden, balance_scale, scratch_);
+  if (source.gradient.data() != nullptr) {
+    encoder_->backward(source.gradient, balance_scale, scratch_);
+  }
   return loss;
 }
 

@@ -285,15 +285,39 @@ std::string class_ending(const std::string& architecture, TrainTask task) {
   return "";
 }
 
+/// Checks them against the heads that the other fields say.
+void read_patterns_and_routing(const JsonObject& model, TrainTask task, ScratchSettings& s) {
+  const HeadFields given{.fixed = model.optional_object("fixed"),
+                         .routing = model.optional_object("routing")};
+  if (!given.fixed && !given.routing) return;
+  const json without = json::parse(scratch_config(s, {.task = task, .vocabulary = s.vocabulary}));
+  ModelConfig config = parse_config(without.dump(), model.where(""));
+  for (auto* attentions :
+       {&config.encoder.attention, &config.decoder.attention, &config.decoder.cross}) {
+    std::ranges::fill(*attentions, AttentionConfig{});
+  }
+  HeadFields fields = given;
+  if (without.contains("headwise")) {
+    fields.attention = JsonObject(without["headwise"], "").object("attention");
+  }
+  set_heads(fields, config);
+  if (given.fixed) {
+    for (const std::string& name : given.fixed->names()) {
+      s.fixed.emplace_back(name, given.fixed->text(name));
+    }
+  }
+  if (given.routing) {
+    s.routing = {.shared = given.routing->integer("shared"),
+                 .active = given.routing->integer("active")};
+    s.routing->balance = given.routing->optional_number("balance").value_or(s.routing->balance);
+  }
+}
+
 }  // namespace
 
 ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
-  for (const char* later : {"fixed", "routing"}) {
-    if (!model.has(later)) continue;
-    model.refuse(later, "this version cannot train with it yet", "nothing", "remove the field");
-  }
   model.only({"architecture", "width", "layers", "heads", "head_dim", "value_dim", "kv_heads",
-              "feed_forward", "positions", "vocabulary", "activation", "init"});
+              "feed_forward", "positions", "vocabulary", "activation", "fixed", "routing", "init"});
   const Architecture& architecture = check_architecture(model, task);
   ScratchSettings s{.architecture = model.text("architecture"),
                     .width = model.integer("width", 1, kWidest)};
@@ -322,6 +346,7 @@ ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
     init->only({"same"});
     s.same_heads = init->optional_boolean("same").value_or(false);
   }
+  read_patterns_and_routing(model, task, s);
   return s;
 }
 
@@ -338,6 +363,12 @@ std::string scratch_config(const ScratchSettings& settings, const ScratchContext
   for (size_t id = 0; id < context.labels.size(); ++id) {
     config["id2label"][std::to_string(id)] = context.labels[id];
     config["label2id"][context.labels[id]] = id;
+  }
+  for (const auto& [head, pattern] : settings.fixed) config["headwise"]["fixed"][head] = pattern;
+  if (settings.routing) {
+    config["headwise"]["routing"] = {{"shared", settings.routing->shared},
+                                     {"active", settings.routing->active},
+                                     {"balance", settings.routing->balance}};
   }
   if (config.contains("headwise")) {
     config["model_type"] = std::string(kHeadwisePrefix) + settings.architecture;

@@ -130,9 +130,32 @@ TEST(Scratch, RefusesWhatDoesNotGoTogether) {
                  "bert, for masked_lm");
   expect_refused(with(kBert, {{"activation", "mish"}}), masked_lm, "activation", "not known",
                  "relu");
-  expect_refused(with(kBert, {{"routing", {{"shared", 1}}}}), masked_lm, "routing", "yet", "");
+  expect_refused(with(kBert, {{"routing", {{"shared", 1}}}}), masked_lm, "routing.active",
+                 "missing", "");
+  expect_refused(with(kBert, {{"routing", {{"shared", 2}, {"active", 3}}}}), masked_lm,
+                 "routing.active", "L0 has 4 learned heads, of which 2 are shared", "at most");
+  expect_refused(with(kBert, {{"fixed", {{"L0.H4", "previous"}}}}), masked_lm, "fixed.L0.H4",
+                 "no such head", "L0.H0");
+  expect_refused(with(kBert, {{"fixed", {{"L0.H1", "window(0)"}}}}), masked_lm, "fixed.L0.H1",
+                 "the pattern is not known", "window(n)");
   expect_refused(with(kBert, {{"depth", 4}}), masked_lm, "depth", "not known", "layers");
   expect_refused(with(kBert, {{"width", 0}}), masked_lm, "width", "no such number", "from 1");
+}
+
+TEST(Scratch, WritesFixedHeadsAndRouting) {
+  const json model = with(kMarian, {{"heads", {{"encoder", 4}, {"decoder", 2}, {"cross", 3}}},
+                                    {"fixed", {{"enc.L1.H2", "next"}, {"cross.L0.H2", "first"}}},
+                                    {"routing", {{"shared", 1}, {"active", 1}}}});
+  const ModelConfig config = config_of(model, TrainTask::translation);
+  EXPECT_EQ(config.encoder.attention[1].heads, (std::vector<int32_t>{0, 1, 3, 2}));
+  ASSERT_EQ(config.encoder.attention[1].fixed.size(), 1u);
+  EXPECT_EQ(to_string(config.encoder.attention[1].fixed[0]), "next");
+  EXPECT_EQ(config.encoder.attention[1].routing->heads, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(config.decoder.attention[0].routing->heads, std::vector<int32_t>{1});
+  EXPECT_EQ(config.decoder.cross[0].routing->heads, std::vector<int32_t>{1});
+  EXPECT_EQ(config.decoder.cross[0].routing->balance, 0.01f);
+  EXPECT_EQ(json::parse(config_text(model, TrainTask::translation))["model_type"],
+            "headwise_marian");
 }
 
 }  // namespace

@@ -167,6 +167,14 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
   return x;
 }
 
+double TrainedStack::balance_loss() const {
+  double sum = 0;
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+    sum += blocks_[layer].balance_loss(tapes_[layer]);
+  }
+  return sum;
+}
+
 int64_t TrainedStack::depth_of_backward(bool all_blocks) const {
   const int64_t layers = std::ssize(blocks_);
   if (word_->trained() || position_.trained() || token_type_.trained() ||
@@ -178,7 +186,9 @@ int64_t TrainedStack::depth_of_backward(bool all_blocks) const {
   return blocks_.end() - lowest;
 }
 
-void TrainedStack::backward(View<float, 2> d, TrainedBlock::Scratch& scratch) {
+void TrainedStack::backward(View<float, 2> d, double balance_scale,
+                            TrainedBlock::Scratch& scratch) {
+  pass_.balance_scale = balance_scale;
   // All blocks have gates, and all of a decoder read the encoder's rows.
   const bool all_blocks = pass_.wants_gates() || pass_.dsource.data() != nullptr;
   const int64_t depth = depth_of_backward(all_blocks), layers = std::ssize(blocks_);

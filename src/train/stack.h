@@ -41,8 +41,12 @@ class TrainedStack {
   /// one more: the embeddings as well. `all_blocks`: also those that nothing is trained in.
   int64_t depth_of_backward(bool all_blocks) const;
 
-  /// Of the last forward: d [T, C] is the gradient of what it gave, and is used up.
-  void backward(View<float, 2> d, TrainedBlock::Scratch& scratch);
+  /// The losses that spread rows over routed heads in the last forward.
+  double balance_loss() const;
+
+  /// Of the last forward: d [T, C] is the gradient of what it gave, and is used up; balance losses
+  /// count this much.
+  void backward(View<float, 2> d, double balance_scale, TrainedBlock::Scratch& scratch);
 
   std::span<TrainedBlock> blocks() { return blocks_; }
   std::span<const TrainedBlock> blocks() const { return blocks_; }

@@ -14,6 +14,7 @@
 
 #include "headwise/kernels/attention.h"
 #include "headwise/kernels/gemm.h"
+#include "headwise/model/fixed_pattern.h"
 
 namespace headwise {
 
@@ -48,17 +49,26 @@ struct RelativeConfig {
   int64_t max_distance = 0;
 };
 
+/// A mixture of heads: every row chooses, of the routed heads, those that it uses.
+struct RoutingConfig {
+  int64_t active = 0;            // how many
+  std::vector<int32_t> heads{};  // [R], index of each routed head, or -1 if it was pruned
+  float balance = 0;             // weight of the loss that spreads rows over heads
+};
+
 /// One attention of one layer. Heads keep their names after others were pruned.
 struct AttentionConfig {
-  std::vector<int32_t> heads{};     // the names of the query heads
-  std::vector<int32_t> kv_heads{};  // the names of the key/value heads
-  std::vector<int32_t> kv_head{};   // per query head, the index (not the name) of its kv head
-  int64_t head_dim = 0;             // D
-  int64_t value_dim = 0;            // Dv
-  int64_t group = 1;                // query heads per kv head, before pruning
-  int64_t left = kUnlimited;        // a row sees no key farther back
-  bool rotary = true;               // if the model's positions are rotary
-  std::optional<float> scale{};     // 1 / sqrt(head_dim) unless given
+  std::vector<int32_t> heads{};       // the names of the query heads: learned ones, then fixed ones
+  std::vector<int32_t> kv_heads{};    // the names of the key/value heads
+  std::vector<int32_t> kv_head{};     // per query head, the index (not the name) of its kv head
+  int64_t head_dim = 0;               // D
+  int64_t value_dim = 0;              // Dv
+  int64_t group = 1;                  // query heads per kv head, before pruning
+  int64_t left = kUnlimited;          // a row sees no key farther back
+  bool rotary = true;                 // if the model's positions are rotary
+  std::optional<float> scale{};       // 1 / sqrt(head_dim) unless given
+  std::vector<FixedPattern> fixed{};  // of the last heads
+  std::optional<RoutingConfig> routing{};  // none: every row uses all heads
 };
 
 struct StackConfig {

@@ -37,9 +37,11 @@ struct MultiHeadAttentionConfig {
   std::optional<int64_t> source_width{};  // Cs; given: cross attention
   bool projection_bias = true;
   bool output_bias = true;
-  std::vector<int32_t> kv_head{};     // [H], each query head's key/value head; empty: h * K / H.
-                                      // Pruning leaves uneven groups, which need it.
-  std::vector<FixedPattern> fixed{};  // [F], of the last F heads
+  std::vector<int32_t> kv_head{};      // [H], each query head's key/value head; empty: h * K / H.
+                                       // Pruning leaves uneven groups, which need it.
+  std::vector<FixedPattern> fixed{};   // [F], of the last F heads
+  std::optional<int64_t> key_heads{};  // the first of the K, those with keys; unless given, as many
+                                       // as the learned heads read
 };
 
 /// A config with its defaults filled in.
@@ -48,7 +50,7 @@ struct MultiHeadAttentionShape {
   bool cross = false, projection_bias = true, output_bias = true;
   std::vector<int32_t> kv_head{};
   std::vector<FixedPattern> fixed{};
-  int64_t key_heads = 0;  // the first of the K: those that learned heads read
+  int64_t key_heads = 0;  // the first of the K: those that have keys
 
   int64_t learned() const { return H - static_cast<int64_t>(fixed.size()); }
   int64_t queries() const { return learned() * D; }  // rows of the projections

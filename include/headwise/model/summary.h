@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ namespace headwise {
 struct AttentionSummary {
   AttentionSite site{};
   MultiHeadAttentionConfig shape{};
-  int64_t parameters = 0;
-  int64_t head_parameters = 0;     // what goes with one head: keys and values only if its own
+  std::optional<RoutingConfig> routing{};
+  int64_t parameters = 0;          // with those of a router
+  int64_t head_parameters = 0;     // what goes with one learned head: keys and values if its own
   int64_t kv_head_parameters = 0;  // of a key/value head that several heads share; else 0
 };
 

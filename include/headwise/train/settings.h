@@ -6,7 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "headwise/train/trainable_model.h"
 
 namespace headwise {
 
@@ -19,6 +22,12 @@ struct HeadSettings {
   bool operator==(const HeadSettings&) const = default;
 };
 
+/// A mixture of heads: `shared` heads for every row, and `active` ones of the others.
+struct RoutingSettings {
+  int64_t shared = 0, active = 0;
+  double balance = 0.01;  // weight of the loss that spreads rows over heads
+};
+
 /// A new model. The layers of an architecture with one stack are `encoder` (bert) or `decoder`
 /// (gpt2, llama).
 struct ScratchSettings {
@@ -28,6 +37,8 @@ struct ScratchSettings {
   std::string activation{};
   std::vector<HeadSettings> encoder{}, decoder{}, cross{};  // per layer
   bool same_heads = false;  // all heads of a layer begin with the same weights
+  std::vector<std::pair<std::string, std::string>> fixed{};  // "L0.H0", "previous"
+  std::optional<RoutingSettings> routing{};
 };
 
 /// One part of the data: several files are read one after the other; for translation there are
@@ -80,7 +91,9 @@ struct TrainSettings {
   OptimizerSettings optimizer{};
   ScheduleSettings schedule{};
   float dropout = 0.1f, attention_dropout = 0, head_dropout = 0, label_smoothing = 0;
-  std::vector<std::string> freeze{};  // "embeddings", "head", "L0", "enc.L1", "cross.L0"
+  std::optional<LearnedGates> gates{};  // none: all heads stay open
+  int64_t log_heads_every = 0;          // steps; 0: never
+  std::vector<std::string> freeze{};    // "embeddings", "head", "L0", "enc.L1", "cross.L0"
   EvaluateSettings evaluate{};
   int64_t average = 0;           // how many of the last evaluated states are averaged in the end
   int64_t checkpoint_every = 0;  // steps; 0: after evaluations, and about once a minute

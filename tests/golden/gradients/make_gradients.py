@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).parent
 MODELS = HERE.parent / "models"
 sys.path.insert(0, str(MODELS))
 
+import heads  # noqa: E402
 from families import attentions  # noqa: E402
 from record import Batch, gate_hook  # noqa: E402
 from sentence import MODES, pool  # noqa: E402
@@ -35,7 +36,8 @@ GRADIENTS = (
     "gpt2 gpt2_sequence gpt2_scaled_by_layer gpt_neox gpt_neox_sequential gpt_neox_no_attention_bias "
     "llama llama_tied llama_biases llama_sequence llama_regression llama_rope_yarn "
     "mistral qwen2 qwen3 smollm3 marian marian_apart t5 t5_gated "
-    "sentence_mean sentence_several sentence_max sentence_mpnet_mean"
+    "sentence_mean sentence_several sentence_max sentence_mpnet_mean "
+    "bert_fixed llama_fixed llama_routed gpt2_mixed marian_mixed"
 ).split()
 STEPS = "bert_sequence gpt2 marian".split()
 SMOOTHING = 0.1
@@ -43,6 +45,8 @@ ENTRIES = 16
 
 
 def load(name: str) -> torch.nn.Module:
+    if name in heads.CASES:
+        return heads.build(name)
     config = transformers.AutoConfig.from_pretrained(MODELS / name)
     model = getattr(transformers, config.architectures[0]).from_pretrained(
         MODELS / name, attn_implementation="eager", dtype=torch.float32
@@ -116,7 +120,8 @@ def loss_of(name: str, model: torch.nn.Module, batch: Batch, want: dict[str, tor
     logits = torch.cat([logits_of(call) if of != "tokens" else logits_of(call)[0] for call in calls])
     if of == "regression":
         return ((logits[:, 0] - want["scores"].to(logits.dtype)) ** 2).sum()
-    return F.cross_entropy(logits, want["labels"], ignore_index=-1, reduction="sum", label_smoothing=SMOOTHING)
+    loss = F.cross_entropy(logits, want["labels"], ignore_index=-1, reduction="sum", label_smoothing=SMOOTHING)
+    return loss + (want["labels"] >= 0).sum() * heads.balance(model)
 
 
 def digest(gradient: torch.Tensor) -> list[float]:
