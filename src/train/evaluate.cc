@@ -49,7 +49,7 @@ Evaluation Evaluator::operator()(const Examples& examples, const DataFiles& file
   for (int64_t index = 0; index < all.batches(); ++index) {
     check_();
     const Loss loss = model_.evaluate(all.batch(index));
-    sum.loss += loss.loss;
+    sum.loss += loss.nll;  // without what only training adds
     sum.scored += loss.scored;
     sum.correct += loss.correct;
   }

@@ -72,7 +72,7 @@ void Optimizer::step(int64_t step, double rate, double gradient_norm) {
     const Parameter& parameter = parameters[i];
     if (!parameter.trained) continue;
     adamw(parameter.values, parameter.gradient, moments_[i].m.span(), moments_[i].v.span(),
-          {.rate = rate,
+          {.rate = rate * parameter.rate,
            .beta1 = settings_.beta1,
            .beta2 = settings_.beta2,
            .epsilon = settings_.epsilon,

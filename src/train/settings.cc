@@ -49,6 +49,9 @@ constexpr auto kMetrics = std::to_array<Word<Metric>>({
 });
 
 constexpr auto kDocuments = std::to_array<Word<bool>>({{"files", false}, {"lines", true}});
+constexpr auto kGateKinds = std::to_array<Word<bool>>({{"hard_concrete", true}});
+constexpr auto kGateWeights = std::to_array<Word<bool>>({{"trained", true}, {"frozen", false}});
+constexpr double kGateRate = 0.02;  // some hundred steps from open to closed
 
 template <class Enum, size_t N>
 Enum one_of(const JsonObject& object, std::string_view name,
@@ -233,6 +236,22 @@ void read_model(const JsonObject& object, const fs::path& folder, TrainSettings&
   settings.model = fs::exists(beside, ignored) ? beside : fs::path(object.text("model"));
 }
 
+LearnedGates read_gates(const JsonObject& gates, double optimizer_rate) {
+  gates.only({"kind", "l0", "weights", "rate"});
+  (void)one_of(gates, "kind", kGateKinds);
+  LearnedGates result{.l0 = gates.number("l0")};
+  if (!(result.l0 >= 0) || !std::isfinite(result.l0)) {
+    gates.refuse("l0", "the weight of a penalty cannot be this", "0 or more");
+  }
+  if (gates.has("weights")) result.train_weights = one_of(gates, "weights", kGateWeights);
+  const double rate = gates.optional_number("rate").value_or(kGateRate);
+  if (!(rate > 0) || !std::isfinite(rate)) {
+    gates.refuse("rate", "gates cannot be learned at this rate", "above 0");
+  }
+  result.rate = rate / optimizer_rate;
+  return result;
+}
+
 void read_length_of_training(const JsonObject& object, TrainSettings& settings) {
   settings.epochs = object.optional_integer("epochs", 1, 1 << 20).value_or(0);
   settings.steps = object.optional_integer("steps", 1, kMostSteps).value_or(0);
@@ -251,13 +270,9 @@ TrainSettings parse_train_settings(std::string_view text, const std::string& whe
                                    const fs::path& folder) {
   const json parsed = parse_json(text, where);
   const JsonObject object(parsed, where);
-  for (const char* later : {"gates", "log_heads_every"}) {
-    if (!object.has(later)) continue;
-    object.refuse(later, "this version cannot train with it yet", "nothing", "remove the field");
-  }
   object.only({"task", "model", "data", "tokens_per_batch", "accumulate", "epochs", "steps", "seed",
                "optimizer", "schedule", "dropout", "attention_dropout", "head_dropout",
-               "label_smoothing", "freeze", "evaluate", "keep"});
+               "label_smoothing", "gates", "log_heads_every", "freeze", "evaluate", "keep"});
   TrainSettings s{.task = one_of(object, "task", kTasks)};
   s.data = read_data(object.object("data"), s.task, folder);
   read_model(object, folder, s);
@@ -279,6 +294,10 @@ TrainSettings parse_train_settings(std::string_view text, const std::string& whe
   if (s.label_smoothing > 0 && s.task == TrainTask::similarity) {
     object.refuse("label_smoothing", "similarity has no labels to smooth", "nothing");
   }
+  if (const auto gates = object.optional_object("gates")) {
+    s.gates = read_gates(*gates, s.optimizer.rate);
+  }
+  s.log_heads_every = object.optional_integer("log_heads_every", 1, kMostSteps).value_or(0);
   if (object.has("freeze")) s.freeze = object.texts("freeze");
   const json none = json::object();
   const auto evaluate = object.optional_object("evaluate");

@@ -102,7 +102,14 @@ TEST(TrainSettings, RefuseWhatTheyDoNotKnow) {
   expect_refused(with({{"schedule", {{"kind", "step"}}}}), "schedule.kind", "not known",
                  "inverse_sqrt");
   expect_refused(with({{"task", "chess"}}), "task", "not known", "causal_lm");
-  expect_refused(with({{"gates", {{"kind", "hard_concrete"}}}}), "gates", "yet", "");
+  expect_refused(with({{"gates", {{"kind", "hard_concrete"}}}}), "gates.l0", "missing", "");
+  expect_refused(with({{"gates", {{"kind", "soft"}, {"l0", 1}}}}), "gates.kind", "",
+                 "hard_concrete");
+  expect_refused(with({{"gates", {{"kind", "hard_concrete"}, {"l0", -1}}}}), "gates.l0",
+                 "cannot be this", "0 or more");
+  expect_refused(with({{"gates", {{"kind", "hard_concrete"}, {"l0", 1}, {"weights", "half"}}}}),
+                 "gates.weights", "", "frozen");
+  expect_refused(with({{"log_heads_every", 0}}), "log_heads_every", "no such number", "from 1");
   EXPECT_THAT(error_of([] { parse_train_settings("{", "s.json", "."); }).what,
               HasSubstr("not valid"));
 }

@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/core/shape.h"
 #include "io/file.h"
 #include "model/stack_layout.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
 #include "train/adapt.h"
+#include "train/closed_heads.h"
+#include "train/hard_concrete.h"
 #include "train/initialise.h"
 #include "train/network.h"
 #include "train/stored_tensors.h"
@@ -48,6 +51,8 @@ void ignore_output(const ModelConfig& config, const std::string& prefix, WeightR
 struct TrainableModel::Parts {
   std::string json;
   ModelConfig config;
+  ConfigOptions config_options;
+  std::string prefix;  // of the base model's tensors
   std::vector<Parameter> parameters;
   std::vector<std::shared_ptr<bool>> switches;  // what layers know of `trained`
   std::vector<StoredTensor> tensors;
@@ -69,6 +74,13 @@ struct TrainableModel::Parts {
   void repack() {
     for (TrainedAttention* attention : network->attentions()) attention->repack();
   }
+
+  LearnedGates gates_how;
+  std::optional<HardConcrete> gates;
+
+  Loss run(const TrainingBatch& batch, PassOptions options, bool backward);
+  std::unique_ptr<Parts> without_closed() const;
+  void save(const std::filesystem::path& folder) const;
 };
 
 namespace {
@@ -145,8 +157,10 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   Adapted adapted = adapt_config(text, file.string(), saved, what, options.config);
   parts->json = std::move(adapted.json);
   parts->config = std::move(adapted.config);
+  parts->config_options = options.config;
   check_trainable(parts->config);
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
+  parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
   Declarations declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
   Similarity similarity = parts->config.task == Task::hidden ? Similarity(folder) : Similarity();
@@ -173,10 +187,11 @@ TrainableModel TrainableModel::create(const std::string& config_json, const Init
   parts->json = config_json;
   parts->config = parse_config(config_json, "config.json");
   check_trainable(parts->config);
+  parts->prefix = usual_prefix(parts->config);
   Declarations declared([](const std::string&) { return false; });
   parts->network = std::make_unique<Network>(
       parts->config, declared,
-      Network::Options{.prefix = usual_prefix(parts->config),
+      Network::Options{.prefix = parts->prefix,
                        .deviations = read_deviations(parts->config, config_json),
                        .fresh = true},
       Similarity());
@@ -188,15 +203,53 @@ TrainableModel TrainableModel::create(const std::string& config_json, const Init
   return TrainableModel(std::move(parts));
 }
 
+Loss TrainableModel::Parts::run(const TrainingBatch& batch, PassOptions options, bool backward) {
+  if (!gates) return network->run(batch, options, backward);
+  if (options.gates.data() != nullptr) {
+    throw Error({.what = "the model learns its gates, and cannot be given others",
+                 .where = "gates",
+                 .got = to_string(options.gates.shape()),
+                 .expected = "none"});
+  }
+  const std::vector<float> still = gates->gates();
+  options.gates = {still.data(), {1, gates->size()}};
+  if (backward) {
+    options.gates = gates->draw(options.seed);
+    options.dgates = gates->dgates();
+  }
+  Loss loss = network->run(batch, options, backward);
+  const double weight = gates_how.l0 * static_cast<double>(loss.scored);
+  loss.loss += weight * gates->penalty();
+  if (backward) gates->backward(weight * double{options.gradient_scale});
+  return loss;
+}
+
 Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& options) {
-  for (size_t i = 0; i < parts_->parameters.size(); ++i) {
+  for (size_t i = 0; i < parts_->switches.size(); ++i) {
     *parts_->switches[i] = parts_->parameters[i].trained;
   }
-  return parts_->network->run(batch, options, true);
+  return parts_->run(batch, options, true);
 }
 
 Loss TrainableModel::evaluate(const TrainingBatch& batch, const PassOptions& options) {
-  return parts_->network->run(batch, options, false);
+  return parts_->run(batch, options, false);
+}
+
+void TrainableModel::learn_gates(const LearnedGates& how) {
+  if (parts_->gates) {
+    throw Error({.what = "the model learns its gates already", .where = "learn_gates"});
+  }
+  parts_->gates_how = how;
+  parts_->gates.emplace(heads());
+  for (Parameter& parameter : parts_->parameters) {
+    parameter.trained = parameter.trained && how.train_weights;
+  }
+  parts_->parameters.push_back(parts_->gates->parameter());
+  parts_->parameters.back().rate = how.rate;
+}
+
+std::vector<float> TrainableModel::learned_gates() const {
+  return parts_->gates ? parts_->gates->gates() : std::vector<float>();
 }
 
 void TrainableModel::clear_gradients() {
@@ -232,7 +285,41 @@ int64_t TrainableModel::heads() const {
   return heads;
 }
 
+std::unique_ptr<TrainableModel::Parts> TrainableModel::Parts::without_closed() const {
+  const std::vector<float> values = gates->gates();
+  auto result = std::make_unique<Parts>();
+  result->json = config_without_closed(json, network->sites(), values);
+  result->config = parse_config(result->json, "config.json", config_options);
+  result->config.task = config.task;
+  Declarations declared([&](const std::string& name) {
+    return std::ranges::any_of(tensors, [&](const StoredTensor& t) { return t.name == name; });
+  });
+  result->network = std::make_unique<Network>(
+      result->config, declared,
+      Network::Options{.prefix = prefix, .deviations = read_deviations(result->config, json)},
+      Similarity());
+  result->finish(declared);
+  copy_alike(tensors, result->tensors);
+  for (size_t i = 0; i < result->tensors.size(); ++i) {
+    const auto same = std::ranges::find(tensors, result->tensors[i].name, &StoredTensor::name);
+    if (same != tensors.end()) result->tensors[i].dtype = same->dtype;
+  }
+  const std::vector<TrainedAttention*> before = network->attentions();
+  const std::vector<TrainedAttention*> after = result->network->attentions();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const AttentionSite& site = network->sites()[i];
+    after[i]->take_heads(*before[i], std::span(values).subspan(site.first, site.heads.size()));
+  }
+  result->files = files;
+  result->carried = carried;
+  return result;
+}
+
 void TrainableModel::save(const std::filesystem::path& folder) const {
+  parts_->gates ? parts_->without_closed()->save(folder) : parts_->save(folder);
+}
+
+void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
@@ -241,20 +328,20 @@ void TrainableModel::save(const std::filesystem::path& folder) const {
                  .got = failed.message()});
   }
   std::vector<std::vector<std::byte>> bytes;
-  std::vector<TensorToWrite> tensors;
-  for (const StoredTensor& tensor : parts_->tensors) {
+  std::vector<TensorToWrite> to_write;
+  for (const StoredTensor& tensor : tensors) {
     bytes.push_back(bytes_of(tensor));
-    tensors.push_back(
+    to_write.push_back(
         {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = bytes.back()});
   }
-  for (const TensorInfo* tensor : parts_->carried) {
-    tensors.push_back({.name = tensor->name,
-                       .dtype = tensor->dtype,
-                       .shape = tensor->shape,
-                       .bytes = tensor->bytes});
+  for (const TensorInfo* tensor : carried) {
+    to_write.push_back({.name = tensor->name,
+                        .dtype = tensor->dtype,
+                        .shape = tensor->shape,
+                        .bytes = tensor->bytes});
   }
-  write_tensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
-  write_file_whole(folder / "config.json", parts_->json);
+  write_tensors(folder / "model.safetensors", to_write, {{"format", "pt"}});
+  write_file_whole(folder / "config.json", json);
 }
 
 }  // namespace headwise

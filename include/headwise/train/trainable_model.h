@@ -26,6 +26,7 @@ struct Parameter {
   std::span<float> values{}, gradient{};
   bool decays = true;   // by AdamW; norms and biases do not
   bool trained = true;  // or frozen: gets no gradient, and the work for it is saved
+  double rate = 1;      // times that of the optimiser
 };
 
 /// Some rows of a tensor as a checkpoint stores it, where they lie in the model.
@@ -57,6 +58,14 @@ struct Initialisation {
   bool same_heads = false;  // all heads of an attention start equal
 };
 
+/// Gates that learn which heads can be closed: hard concrete ones, as in Voita et al. 2019. A pass
+/// that trains draws them; evaluation and save take them without noise.
+struct LearnedGates {
+  double l0 = 0;              // weight of the expected number of open heads in the loss
+  bool train_weights = true;  // or only the gates
+  double rate = 20;           // of the gates, times that of the optimiser
+};
+
 struct PassOptions {
   float dropout = 0;            // of embeddings and residual branches
   float attention_dropout = 0;  // of attention weights
@@ -65,7 +74,7 @@ struct PassOptions {
   uint64_t seed = 0;         // of this pass: what is dropped
   float gradient_scale = 1;  // gradients are those of this times the sum of losses
 
-  /// [1, heads] or [B, heads], as in ForwardOptions; empty: all 1.
+  /// [1, heads] or [B, heads], as in ForwardOptions; empty: all 1, or those that are learned.
   View<const float, 2> gates{};
   View<float, 2> dgates{};  // shaped as the gates, added to; empty: left out
 
@@ -75,7 +84,7 @@ struct PassOptions {
 
 /// Sums over what was scored: tokens, texts or pairs.
 struct Loss {
-  double loss = 0;  // what is minimised, with label smoothing
+  double loss = 0;  // what is minimised: with label smoothing, and the losses of routing and gates
   double nll = 0;   // without
   int64_t scored = 0;
   int64_t correct = 0;  // the label was the likeliest; 0 for scores
@@ -101,6 +110,12 @@ class TrainableModel {
   /// The same without gradients.
   Loss evaluate(const TrainingBatch& batch, const PassOptions& options = {});
 
+  /// From now on, heads have gates that are learned: one more parameter.
+  void learn_gates(const LearnedGates& how);
+
+  /// The gates without noise, one per head; none if they are not learned.
+  std::vector<float> learned_gates() const;
+
   void clear_gradients();
 
   /// Who changes values calls this before the next pass.
@@ -119,7 +134,9 @@ class TrainableModel {
   int64_t heads() const;  // of all attentions
 
   /// Writes config.json and model.safetensors, each whole or not at all; the folder is made if it
-  /// is not there. Tensors keep the type that they had in the loaded folder.
+  /// is not there. Tensors keep the type that they had in the loaded folder. Of learned gates,
+  /// heads at 0 are left out ("pruned_heads"), and others are multiplied into the output
+  /// projections.
   void save(const std::filesystem::path& folder) const;
 
  private:
