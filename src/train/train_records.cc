@@ -13,16 +13,21 @@ std::string to_record(const StepRecord& r) {
     return r.loss.scored > 0 ? ordered_json(sum / static_cast<double>(r.loss.scored))
                              : ordered_json();
   };
-  return ordered_json{{"step", r.step},
-                      {"epoch", r.epoch},
-                      {"loss", mean(r.loss.loss)},
-                      {"nll", mean(r.loss.nll)},
-                      {"rate", r.rate},
-                      {"gradient_norm", r.gradient_norm},
-                      {"tokens", r.tokens},
-                      {"tokens_per_second", static_cast<double>(r.tokens) / r.step_seconds},
-                      {"seconds", r.seconds}}
-      .dump();
+  ordered_json record = {{"step", r.step},
+                         {"epoch", r.epoch},
+                         {"loss", mean(r.loss.loss)},
+                         {"nll", mean(r.loss.nll)},
+                         {"rate", r.rate},
+                         {"gradient_norm", r.gradient_norm},
+                         {"tokens", r.tokens},
+                         {"tokens_per_second", static_cast<double>(r.tokens) / r.step_seconds},
+                         {"seconds", r.seconds}};
+  for (const auto& [attention, open] : r.open_heads) record["open_heads"][attention] = open;
+  return record.dump();
+}
+
+std::string to_record(int64_t step, const ordered_json& heads) {
+  return ordered_json{{"step", step}, {"heads", heads}}.dump();
 }
 
 std::string to_record(const EvaluationRecord& r) {

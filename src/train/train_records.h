@@ -1,8 +1,11 @@
-// The records of log.jsonl: one of every step, one of every evaluation.
+// The records of log.jsonl: one of every step, of its heads if asked for, and of every evaluation.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "headwise/train/trainable_model.h"
 #include "headwise/train/trainer.h"
@@ -16,7 +19,8 @@ struct StepRecord {
   double epoch = 0;  // epochs before it
   int64_t tokens = 0;
   double step_seconds = 0;
-  double seconds = 0;  // since the training began
+  double seconds = 0;                                         // since the training began
+  std::vector<std::pair<std::string, int64_t>> open_heads{};  // by attention, of learned gates
 };
 
 struct EvaluationRecord {
@@ -29,6 +33,7 @@ struct EvaluationRecord {
 
 /// One line of JSON.
 std::string to_record(const StepRecord& record);
+std::string to_record(int64_t step, const nlohmann::ordered_json& heads);
 std::string to_record(const EvaluationRecord& record);
 
 }  // namespace headwise

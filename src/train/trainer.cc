@@ -18,6 +18,7 @@
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/head_log.h"
 #include "train/optimizer.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
@@ -70,6 +71,7 @@ class Trainer {
         evaluator_(settings, setup_.model, setup_.tokenizer, [this] { check(); }),
         checkpoints_(folder / "checkpoint") {
     freeze(setup_.model, settings.freeze);
+    if (settings.gates) setup_.model.learn_gates(*settings.gates);
     optimizer_.emplace(setup_.model, settings.optimizer);
   }
 
@@ -232,12 +234,18 @@ class Trainer {
                      .head_dropout = settings_.head_dropout,
                      .label_smoothing = settings_.label_smoothing,
                      .seed = pass_seed(settings_.seed, state_.step, static_cast<int64_t>(i)),
-                     .gradient_scale = 1.f / static_cast<float>(std::max<int64_t>(1, scored))});
+                     .gradient_scale = 1.f / static_cast<float>(std::max<int64_t>(1, scored)),
+                     .observer = head_log_due() ? &head_log_ : nullptr});
       sum.loss += loss.loss;
       sum.nll += loss.nll;
       sum.scored += loss.scored;
     }
     return sum;
+  }
+
+  /// Whether the step to come is one whose heads are told of.
+  bool head_log_due() const {
+    return settings_.log_heads_every > 0 && (state_.step + 1) % settings_.log_heads_every == 0;
   }
 
   void step() {
@@ -248,6 +256,7 @@ class Trainer {
     const double rate =
         settings_.optimizer.rate * schedule_factor(settings_.schedule, state_.step, plan_.steps);
     if (!std::isfinite(loss.loss) || !std::isfinite(norm)) refuse_to_go_on(loss, norm);
+    if (head_log_due()) log_->add(to_record(state_.step + 1, head_log_.take(setup_.model)));
     // A step that scores nothing changes nothing.
     if (loss.scored > 0) optimizer_->step(state_.step + 1, rate, norm);
 
@@ -270,7 +279,8 @@ class Trainer {
               .epoch = epoch_now,
               .tokens = tokens,
               .step_seconds = took,
-              .seconds = seconds()});
+              .seconds = seconds(),
+              .open_heads = open_heads(setup_.model)});
   }
 
   void log_step(const StepRecord& r) {
@@ -342,10 +352,11 @@ class Trainer {
     watcher_.evaluated(result, best);
   }
 
-  /// Keeps the best state, or the average of the last ones if that is not worse.
+  /// Keeps the best state, or the average of the last ones if that is not worse. Gates close in the
+  /// course of a training, so that with them the last state is kept.
   void choose(TrainSummary& summary) {
     summary.kept_steps = {state_.step};
-    if (state_.best_step < 0) return;
+    if (state_.best_step < 0 || settings_.gates) return;
     const Metric metric = settings_.evaluate.metric;
     if (state_.recent.size() > 1) {
       checkpoints_.load_mean(state_.recent, setup_.model);
@@ -398,6 +409,7 @@ class Trainer {
   TrainPlan plan_;
   TrainState state_;
   std::optional<RunLog> log_;
+  HeadLog head_log_;
   std::optional<Epoch> epoch_;
   int64_t epoch_number_ = -1;
   std::optional<double> running_loss_;

@@ -360,5 +360,39 @@ TEST_F(Train, TranslatesWithHeadsByKind) {
   EXPECT_EQ(json::parse(run.out)["task"], "translate");
 }
 
+TEST_F(Train, FixesRoutesWatchesAndClosesHeads) {
+  json heads = small();
+  heads["model"]["heads"] = 4;
+  heads["model"]["fixed"] = {{"L0.H1", "previous"}};
+  heads["model"]["routing"] = {{"shared", 1}, {"active", 1}};
+  heads["gates"] = {{"kind", "hard_concrete"}, {"l0", 20}, {"rate", 0.5}};
+  heads["log_heads_every"] = 10;
+  const json told = summary(heads, "whole");
+  EXPECT_EQ(told["kept"]["state"], "last");
+  int64_t watched = 0, open = -1;
+  for (const json& record : log("whole")) {
+    if (record.contains("open_heads")) open = record["open_heads"]["L0"];
+    if (!record.contains("heads")) continue;
+    ++watched;
+    EXPECT_EQ(record["heads"].size(), 4u);
+    EXPECT_EQ(record["heads"]["L0.H1"]["mass_previous"], 1);
+    EXPECT_TRUE(record["heads"]["L0.H3"]["gradient_norm"].is_number());
+  }
+  EXPECT_EQ(watched, 3);
+  EXPECT_LT(open, 4) << "so high a price closes heads";
+  const ProgramResult inspected = run_program({"inspect", path("whole"), "--json"});
+  ASSERT_EQ(inspected.code, 0) << inspected.errors;
+  EXPECT_EQ(json::parse(inspected.out)["layers"][0]["heads"], open);
+  const ProgramResult written = run_program({"run", path("whole"), "--text", "the big", "--json"});
+  EXPECT_EQ(written.code, 0) << written.errors;
+
+  for (int code = -1, kills = 0; code != 0; ++kills) {
+    code = run_and_kill({"train", path("settings.json"), "-o", path("killed"), "--resume"},
+                        kills < 3 ? 200 : 0, SIGKILL);
+  }
+  EXPECT_EQ(weights("killed"), weights("whole"));
+  EXPECT_EQ(log("killed"), log("whole"));
+}
+
 }  // namespace
 }  // namespace headwise
