@@ -456,5 +456,15 @@ TEST(ModelErrors, ModulesLieInsideTheFolder) {
   }
 }
 
+TEST(ModelErrors, DescriptionsThatAreLinksToNowhere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("nowhere", folder.path() / "modules.json");
+  EXPECT_THAT(error_of([&] { (void)SentencePooling::find(folder.path()); }).got,
+              HasSubstr("a link to nowhere"));
+  std::filesystem::create_symlink("nowhere", folder.path() / "generation_config.json");
+  EXPECT_THAT(error_of([&] { (void)read_generation(folder.path(), {}); }).got,
+              HasSubstr("a link to nowhere"));
+}
+
 }  // namespace
 }  // namespace headwise

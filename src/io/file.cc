@@ -123,6 +123,11 @@ class Aside {
 
 }  // namespace
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe waits for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -31,10 +31,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool has_config(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "config.json", ignored);
-}
+bool has_config(const fs::path& folder) { return is_there(folder / "config.json"); }
 
 bool is_name(std::string_view text) {
   const auto fits = [](unsigned char c) {

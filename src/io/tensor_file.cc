@@ -72,7 +72,7 @@ bool is_plain_name(const std::string& name) {
 fs::path checkpoint_of(const fs::path& folder) {
   std::error_code error;
   for (const char* name : {kWhole, kIndex}) {
-    if (fs::exists(fs::symlink_status(folder / name, error))) return folder / name;
+    if (is_there(folder / name)) return folder / name;
   }
   std::vector<std::string> pickles, others;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -138,7 +138,7 @@ TensorFiles TensorFiles::open(const fs::path& folder_or_file) {
   for (auto& [shard, number] : shards) {
     number = static_cast<int32_t>(contents->paths.size());
     const fs::path path = first.parent_path() / shard;
-    if (!fs::exists(fs::symlink_status(path, ignored))) {
+    if (!is_there(path)) {
       throw Error({.what = "shard index: a shard is missing",
                    .where = first.string(),
                    .got = fmt::format("no file {}", quote(shard)),

@@ -10,6 +10,7 @@
 #include "headwise/core/random.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/softmax.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "model/beam_search.h"
 #include "model/next_token.h"
@@ -193,7 +194,7 @@ GenerateOptions read_generation(const std::filesystem::path& folder, const Model
   GenerateOptions options{.eos = config.eos, .forced_eos = config.forced_eos};
   for (const char* name : {"generation_config.json", "config.json"}) {
     const std::filesystem::path file = folder / name;
-    if (!std::filesystem::exists(file)) continue;
+    if (!is_there(file)) continue;
     const nlohmann::json json = read_json(file);
     read_settings(JsonObject(json, file.string()), options);
     break;

@@ -13,6 +13,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "model/layers.h"
 #include "model/pooling.h"
@@ -110,7 +111,7 @@ SentencePooling::~SentencePooling() = default;
 
 std::optional<SentencePooling> SentencePooling::find(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "modules.json";
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  if (!is_there(file)) return std::nullopt;
   const nlohmann::json json = nlohmann::json{{"modules", read_json(file)}};
   auto parts = std::make_unique<Parts>();
   for (const JsonObject& module : JsonObject(json, file.string()).objects("modules")) {
@@ -118,7 +119,7 @@ std::optional<SentencePooling> SentencePooling::find(const std::filesystem::path
     parts->modules.push_back(read_module(module, folder));
   }
   const std::filesystem::path limits = folder / "sentence_bert_config.json";
-  if (std::filesystem::exists(limits)) {
+  if (is_there(limits)) {
     const nlohmann::json values = read_json(limits);
     parts->max_tokens = JsonObject(values, limits.string()).optional_integer("max_seq_length", 1);
   }

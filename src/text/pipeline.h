@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headwise/text/tokenizer.h"
+#include "io/file.h"
 #include "text/added_tokens.h"
 #include "text/decoder.h"
 #include "text/model.h"
@@ -101,7 +102,7 @@ struct FolderConfig {
   nlohmann::json specials{};   // special_tokens_map.json, likewise
   std::string family{};        // "bert", "roberta", "llama", …; empty if nothing says it
 
-  bool has(const char* file) const { return std::filesystem::exists(folder / file); }
+  bool has(const char* file) const { return is_there(folder / file); }
   JsonObject object() const;  // tokenizer_config.json
 
   /// "bos_token" and such: the content, or nothing.

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 using Id = std::optional<int32_t>;
 
 Json read_if_there(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return Json::object();
+  if (!is_there(file)) return Json::object();
   Json json = read_json(file);
   const JsonObject check(json, file.string());  // throws if it is no object
   return json;

@@ -58,7 +58,7 @@ class KindFinder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 std::optional<std::string> tokenizer_kind(const std::filesystem::path& folder) {
-  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  const auto has = [&](const char* name) { return is_there(folder / name); };
   if (has("tokenizer.json")) {
     const MappedFile file(folder / "tokenizer.json");
     KindFinder finder;

@@ -130,6 +130,25 @@ TEST_F(TokenizerFile, ThereMayBeNone) {
   EXPECT_THROW(Tokenizer::load(folder_.path()), Error);
 }
 
+/// A file that is not there may be left out; one that was meant to be there may not.
+TEST_F(TokenizerFile, RefusesLinksThatLeadNowhere) {
+  const auto link = [&](const char* name, const char* target) {
+    std::filesystem::create_symlink(target, folder_.path() / name);
+    const ErrorDetail error = headwise::error_of([&] { Tokenizer::find(folder_.path()); });
+    std::filesystem::remove(folder_.path() / name);
+    EXPECT_THAT(error.where, HasSubstr(name));
+    return error.got;
+  };
+  EXPECT_THAT(link("tokenizer.json", "nowhere"), HasSubstr("a link to nowhere"));
+  EXPECT_THAT(link("tokenizer.json", "tokenizer.json"), HasSubstr("symbolic links"));
+  folder_.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  EXPECT_TRUE(Tokenizer::find(folder_.path()));
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                           "config.json", "source.spm"}) {
+    EXPECT_THAT(link(name, "nowhere"), HasSubstr("a link to nowhere")) << name;
+  }
+}
+
 TEST_F(TokenizerFile, RefusesAPointerInPlaceOfASentencePieceFile) {
   folder_.write("tokenizer.model", "version https://git-lfs.example/spec/v1\n");
   try {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "headwise/core/error.h"
+#include "io/file.h"
 #include "io/json.h"
 
 namespace headwise {
@@ -59,7 +60,7 @@ struct Pair {
 
 Similarity::Similarity(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "modules.json";
-  if (!std::filesystem::exists(file)) return;
+  if (!is_there(file)) return;
   const nlohmann::json json = nlohmann::json{{"modules", read_json(file)}};
   for (const JsonObject& module : JsonObject(json, file.string()).objects("modules")) {
     const std::string type = module.text("type");
