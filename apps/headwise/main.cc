@@ -26,7 +26,7 @@ bool asks_for_json(int argc, char** argv) {
 }
 
 ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
-  fmt::print(stderr, "headwise: {}\n", Error(detail).what());
+  complain(fmt::format("headwise: {}\n", Error(detail).what()));
   if (!json) return code;
   JsonWriter writer;
   writer.begin_object();
@@ -39,7 +39,8 @@ ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
   writer.field("hint", detail.hint);
   writer.end_object();
   writer.end_object();
-  fmt::print("{}", writer.take());
+  const std::string document = writer.take();
+  (void)std::fwrite(document.data(), 1, document.size(), stdout);
   return code;
 }
 

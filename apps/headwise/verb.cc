@@ -63,8 +63,13 @@ void deliver(const CommonOptions& common, std::string_view text) {
   }
 }
 
+void complain(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fflush(stderr);
+}
+
 void note(const CommonOptions& common, std::string_view text) {
-  if (!common.quiet) fmt::print(stderr, "headwise: {}\n", text);
+  if (!common.quiet) complain(fmt::format("headwise: {}\n", text));
 }
 
 void misuse(const std::string& message) {

@@ -37,6 +37,9 @@ CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std:
 /// The result, whole: to standard output, or to --out unless that is for an array.
 void deliver(const CommonOptions& common, std::string_view text);
 
+/// Text on standard error. Where that cannot be written, nobody can be told, and the work goes on.
+void complain(std::string_view text);
+
 /// A word on standard error, unless --quiet.
 void note(const CommonOptions& common, std::string_view text);
 

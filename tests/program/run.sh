@@ -17,3 +17,13 @@ for wrong in --no-such-option no-such-verb; do
   output=$("$program" "$wrong" 2>/dev/null) || true
   [[ -z $output ]] || fail "$wrong: standard output is not empty: $output"
 done
+
+exits_with() {  # CODE WHAT COMMAND...: what cannot be told is told by the exit code
+  local expected=$1 what=$2 code=0
+  shift 2
+  "$@" || code=$?
+  ((code == expected)) || fail "$what: exit code $code, not $expected"
+}
+exits_with 2 "no standard error" "$program" no-such-verb 2>&-
+exits_with 2 "full standard error" "$program" no-such-verb 2>/dev/full
+exits_with 2 "full standard output" "$program" no-such-verb --json >/dev/full 2>&1
