@@ -63,6 +63,9 @@ void run(RunOptions options, const CommonOptions& common) {
                                                  .cut_at = cut_at,
                                                  .start_decoder = options.task == "nll"});
   const std::unique_ptr<RunTask> task = make_task(options.task, session, options);
+  if (common.out_is_array() && !task->has_array()) {
+    misuse(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
+  }
   if (cut_at && std::ranges::any_of(inputs, [&](const Input& input) {
         return std::ssize(input.encoding.ids) > *cut_at;
       })) {
@@ -130,8 +133,8 @@ void add_run(CLI::App& app, CommonOptions& common) {
       app, "run", "What a model makes of texts: embeddings, labels, probabilities, text",
       "A question goes into --text, where its answer is into --context. With -o FILE.npy the rows\n"
       "of all texts go into one array: [tokens, width] of hidden and logits, [texts, width] of\n"
-      "embed, [texts, labels] of classify, [tokens] of nll. Any other -o FILE gets what would be\n"
-      "printed.\n\n"
+      "embed, [texts, labels] of classify, [tokens, 2] of answer (begins and ends of spans),\n"
+      "[tokens] of nll. Any other -o FILE gets what would be printed.\n\n"
       "Example:\n"
       "  headwise run ./bert --task fill --text \"Paris is the [MASK] of France.\" --gate L3.H1=0",
       common, [options, &common] { run(*options, common); });

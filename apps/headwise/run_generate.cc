@@ -41,6 +41,7 @@ class Generate : public RunTask {
         how_(settings(session, options)),
         asked_(options.max_tokens.has_value()) {}
 
+  bool has_array() const override { return false; }
   int64_t most_texts() const override { return std::max<int64_t>(1, 16 / how_.beams); }
   bool apart(const Input& a, const Input& b) const override {
     return room(a) != room(b);  // or the one with less would cut the other

@@ -61,6 +61,8 @@ class RunTask {
   virtual void run(const Batch& batch, Results& results) = 0;
   virtual void finish(Results&) {}  // adds to the JSON around all results, or to the text
 
+  virtual bool has_array() const { return true; }  // numbers for -o FILE.npy
+
   /// The most texts, beams counted, that are worth running at once.
   virtual int64_t most_texts() const { return 1 << 20; }
   /// Whether an input must not share a batch with the one before.

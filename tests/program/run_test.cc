@@ -336,6 +336,7 @@ TEST(Run, SaysWhatIsWrong) {
            Wrong{{bert, "--ids", "5", "--task", "sing"}, 2, "sing"},
            Wrong{{bert, "--ids", "5", "--gate", "L0.H1"}, 2, "HEADS=VALUE"},
            Wrong{{gpt2, "--ids", "5", "--beams", "2", "--top-k", "3"}, 2, "--beams"},
+           Wrong{{gpt2, "--ids", "5", "-o", "text.npy"}, 2, "-o FILE.npy is for numbers"},
            Wrong{{bert, "--ids", "5", "--task", "nll"}, 1, "the model cannot do this task"},
            Wrong{{bert, "--text", "hello"}, 1, "the model has no tokenizer"},
            Wrong{{bert, "--ids", "5 six"}, 1, "these are no token ids"},
