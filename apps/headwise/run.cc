@@ -56,6 +56,9 @@ void run(RunOptions options, const CommonOptions& common) {
   const auto pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
   check_task(options.task, session);
+  if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
+    misuse("answer: give the --context of each --text");
+  }
   const std::optional<int64_t> cut_at =
       options.task == "embed" && pooling ? pooling->max_tokens() : std::nullopt;
   const std::vector<Input> inputs = read_inputs(options.input, session,

@@ -247,7 +247,7 @@ class Answer : public RunTask {
     double score = 0;
   };
 
-  /// Of one column, over the tokens of the context; over all if it is not known which those are.
+  /// Of one column, over the tokens of the context; over all of --ids, which do not say which.
   /// The first token stands for no answer: it has its share, but no span begins or ends there.
   static std::vector<double> probabilities(const Input& input, View<const float, 2> logits,
                                            int column) {
@@ -281,12 +281,11 @@ class Answer : public RunTask {
   }
 
   void add(const Input& input, const Span& span, Results& results) const {
-    const bool known = !input.encoding.bytes.empty();
-    const std::string& context = input.paired ? input.second : input.text;
+    const bool known = input.paired;
     std::string answer;
     if (known) {
       const int64_t begin = input.encoding.bytes[span.first].begin;
-      answer = context.substr(begin, input.encoding.bytes[span.last].end - begin);
+      answer = input.second.substr(begin, input.encoding.bytes[span.last].end - begin);
     }
     if (!results.is_json()) {
       results.text += fmt::format(

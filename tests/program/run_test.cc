@@ -298,6 +298,9 @@ TEST_F(RunText, AnswersOutOfTheContext) {
   EXPECT_GE(result["first_token"], 7);  // after [CLS] the cat sat on ? [SEP]
   EXPECT_EQ(told, run_json({"run", folder_, "--json", "--input", "-"}, {},
                            "The cat sat on?\t" + context + "\n"));
+  const ProgramResult alone = run_program({"run", folder_, "--text", "The cat sat on?"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.errors, HasSubstr("--context"));
 }
 
 TEST_F(RunText, SaysWhichLineIsTooLong) {
