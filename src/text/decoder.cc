@@ -214,12 +214,13 @@ std::unique_ptr<const Decoder> make_decoder(const JsonObject& part) {
   if (type == "Metaspace") {
     const bool never = part.optional_text("prepend_scheme") == "never" ||
                        part.optional_boolean("add_prefix_space") == false;
-    return std::make_unique<Metaspace>(part.text("replacement"), !never);
+    return std::make_unique<Metaspace>(single_char(part, "replacement"), !never);
   }
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Strip") {
-    return std::make_unique<Strip>(part.text("content"), static_cast<size_t>(part.integer("start")),
+    return std::make_unique<Strip>(single_char(part, "content"),
+                                   static_cast<size_t>(part.integer("start")),
                                    static_cast<size_t>(part.integer("stop")));
   }
   if (type == "Replace") {

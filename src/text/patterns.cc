@@ -123,6 +123,14 @@ constexpr KnownExpression kKnown[] = {
 
 }  // namespace
 
+std::string single_char(const JsonObject& part, const char* field) {
+  const std::string& text = part.text(field);
+  if (text.empty() || char_size(text[0]) != text.size()) {
+    part.refuse(field, "tokenizer: not a single character", "one character");
+  }
+  return text;
+}
+
 std::unique_ptr<const Pattern> make_string_pattern(std::string text) {
   return std::make_unique<StringPattern>(std::move(text));
 }

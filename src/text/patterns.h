@@ -23,6 +23,9 @@ class Pattern {
   virtual void find(std::string_view text, std::vector<Match>& matches) const = 0;
 };
 
+/// The text of a field that takes one character. Throws Error for any other.
+std::string single_char(const JsonObject& part, const char* field);
+
 /// The pattern {"String": …} or {"Regex": …} in a field. Throws Error for one that is not known,
 /// with a list of those that are.
 std::unique_ptr<const Pattern> make_pattern(const JsonObject& part, const char* field);

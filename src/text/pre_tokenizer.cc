@@ -225,14 +225,6 @@ class Metaspace : public PreTokenizer {
   bool split_;
 };
 
-std::string single_char(const JsonObject& part, const char* field) {
-  const std::string& text = part.text(field);
-  if (text.empty() || char_size(text[0]) != text.size()) {
-    part.refuse(field, "tokenizer: not a single character", "one character");
-  }
-  return text;
-}
-
 std::unique_ptr<const PreTokenizer> make_metaspace(const JsonObject& part) {
   const std::string scheme = part.optional_text("prepend_scheme").value_or("always");
   if (scheme != "always" && scheme != "first" && scheme != "never") {

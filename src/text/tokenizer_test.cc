@@ -96,6 +96,12 @@ TEST_F(TokenizerFile, SaysWhatIsNotKnown) {
   json = word_piece();
   json["decoder"]["type"] = "Undo";
   EXPECT_THAT(error_of(json), HasSubstr("decoder.type"));
+  for (const char* content : {"", "ab"}) {
+    json["decoder"] = {{"type", "Strip"}, {"content", content}, {"start", 1}, {"stop", 0}};
+    EXPECT_THAT(error_of(json), AllOf(HasSubstr("decoder.content"), HasSubstr("one character")));
+    json["decoder"] = {{"type", "Metaspace"}, {"replacement", content}};
+    EXPECT_THAT(error_of(json), HasSubstr("decoder.replacement"));
+  }
   json = word_piece();
   json["post_processor"]["type"] = "Wrap";
   EXPECT_THAT(error_of(json), HasSubstr("post_processor.type"));

@@ -117,6 +117,15 @@ def make_tokenizer():
         write("tokenizer", path.parent.name, re.sub(r'"ids":\[\d+\]', '"ids":[3]', text))
     write("tokenizer", "template_id_out_of_range", text.replace('"ids":[', '"ids":[90'))
 
+    def small(name, vocab={"a": 0, " ": 1}, **parts):
+        model = {"type": "WordLevel", "unk_token": "a", "vocab": vocab}
+        if isinstance(vocab, list):
+            model = {"type": "Unigram", "unk_id": 0, "vocab": vocab}
+        write("tokenizer", name, json.dumps({"model": model, **parts}, separators=(",", ":")))
+
+    small("strip_nothing", decoder={"type": "Strip", "content": "", "start": 2**62, "stop": 0})
+    small("strip_often", decoder={"type": "Strip", "content": " ", "start": 2**62, "stop": 2**62})
+
 
 def make_encoding():
     """A golden line for every golden tokenizer, and bytes that are no UTF-8."""
