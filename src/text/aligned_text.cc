@@ -1,13 +1,31 @@
 // A text under change: alignment as the `tokenizers` package keeps it, byte for byte.
 #include "text/aligned_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "headwise/core/error.h"
 #include "text/unicode.h"
 
 namespace headwise::text {
 
+void AlignedText::set_source(size_t bytes) {
+  constexpr size_t kGrowth = 32, kLeast = size_t{1} << 16;
+  constexpr size_t kMost = size_t{1} << 31;  // so that places fit 32 bits
+  source_ = bytes;
+  most_ = std::clamp(bytes * kGrowth, kLeast, kMost);
+}
+
+void AlignedText::need_room(size_t bytes) const {
+  if (bytes <= most_) return;
+  throw Error({.what = "tokenizer: normalizing makes the text too long",
+               .got = fmt::format("more than {} bytes of {}", most_, source_),
+               .expected = "at most 32 times as many, and never more than 2^31"});
+}
+
 void AlignedText::reset(std::string_view text, uint32_t base) {
+  set_source(text.size());
   text_.assign(text);
   aligns_.clear();
   base_ = base;
@@ -15,6 +33,7 @@ void AlignedText::reset(std::string_view text, uint32_t base) {
 }
 
 void AlignedText::reset_repaired(std::string_view source) {
+  set_source(source.size());
   begin_rewrite();
   for (size_t at = 0; at < source.size();) {
     const size_t valid = valid_char_size(source, at);
@@ -30,7 +49,8 @@ void AlignedText::reset_repaired(std::string_view source) {
   end_rewrite();
 }
 
-void AlignedText::reset_empty() {
+void AlignedText::reset_empty(size_t source) {
+  set_source(source);
   text_.clear();
   aligns_.clear();
   base_ = 0;
@@ -60,6 +80,7 @@ void AlignedText::assign(const AlignedText& other, size_t begin, size_t end) {
 }
 
 void AlignedText::append(const AlignedText& other, size_t begin, size_t end) {
+  need_room(text_.size() + end - begin);
   text_.append(other.text_, begin, end - begin);
   identical_ = false;
   if (other.identical_) {
@@ -83,16 +104,19 @@ void AlignedText::begin_rewrite() {
 }
 
 void AlignedText::put(char32_t c, Align align) {
+  need_room(new_text_.size() + 4);
   append_char(new_text_, c);
   new_aligns_.resize(new_text_.size(), align);
 }
 
 void AlignedText::put(std::string_view bytes, Align align) {
+  need_room(new_text_.size() + bytes.size());
   new_text_.append(bytes);
   new_aligns_.resize(new_text_.size(), align);
 }
 
 void AlignedText::keep(size_t begin, size_t end) {
+  need_room(new_text_.size() + end - begin);
   new_text_.append(text_, begin, end - begin);
   if (!identical_) {
     new_aligns_.insert(new_aligns_.end(), aligns_.begin() + static_cast<ptrdiff_t>(begin),
@@ -113,13 +137,12 @@ void AlignedText::end_rewrite() {
   identical_ = false;
 }
 
-void AlignedText::transform(const std::vector<Change>& changes, size_t skipped) {
+void AlignedText::transform(const std::vector<Change>& changes) {
   begin_rewrite();
   size_t at = 0;  // the next character of the old text
   const auto skip = [&](size_t characters) {
     for (; characters > 0 && at < text_.size(); --characters) at += char_size(text_[at]);
   };
-  skip(skipped);
   for (const Change& change : changes) {
     Align from{base_, base_};
     if (!text_.empty()) {

@@ -20,6 +20,8 @@ struct Change {
   int32_t change = 0;
 };
 
+/// A text may become 32 times as long as its source, and at least 64 KiB; a step that would put more
+/// throws Error. No script needs that much, but a file may ask for any amount.
 class AlignedText {
  public:
   /// `text` as it lies in the source from `base` on.
@@ -29,11 +31,11 @@ class AlignedText {
   /// U+FFFD.
   void reset_repaired(std::string_view source);
 
-  /// Nothing, for texts to be appended.
-  void reset_empty();
+  /// Nothing, for parts of a source of so many bytes to be appended.
+  void reset_empty(size_t source);
 
   const std::string& text() const { return text_; }
-  bool identical() const { return identical_; }  // text() is still the source's
+  size_t source_size() const { return source_; }
 
   /// The range of the source that [begin, end), not empty, of text() comes from.
   Align source(size_t begin, size_t end) const;
@@ -56,8 +58,11 @@ class AlignedText {
   size_t rewritten() const { return new_text_.size(); }
   void end_rewrite();
 
-  /// Replaces the text by these characters; `skipped` characters at the start are removed.
-  void transform(const std::vector<Change>& changes, size_t skipped);
+  /// Throws Error if it may not become so many bytes long.
+  void need_room(size_t bytes) const;
+
+  /// Replaces the text by these characters.
+  void transform(const std::vector<Change>& changes);
 
   /// Overwrites a byte that keeps its place, e.g. by its lower case.
   void overwrite(size_t at, char byte) { text_[at] = byte; }
@@ -65,11 +70,15 @@ class AlignedText {
   void remove_suffix(size_t bytes);
 
  private:
+  void set_source(size_t bytes);
+
   std::string text_;
   std::vector<Align> aligns_;  // one per byte, unless identical_
   std::string new_text_;
   std::vector<Align> new_aligns_;
   uint32_t base_ = 0;
+  size_t source_ = 0;  // bytes
+  size_t most_ = 0;    // bytes that it may grow to
   bool identical_ = true;
 };
 

@@ -60,13 +60,14 @@ class CharsMap : public Normalizer {
         const std::string_view one = cluster.substr(from, at - from);
         if (const auto replacement = find(one)) {
           replace(changes, one, *replacement);
+          text.need_room(changes.size());
           changed = true;
         } else {
           changes.push_back({c, 0});
         }
       }
     }
-    if (changed) text.transform(changes, 0);
+    if (changed) text.transform(changes);
   }
 
  private:

@@ -92,15 +92,8 @@ class MarianPipeline : public Pipeline {
 
   void tokenize(std::string_view text, bool target, Workspace& workspace,
                 std::vector<PlacedToken>& out) const override {
+    take_text(text, workspace);
     SplitText& split = workspace.split;
-    if (is_valid_utf8(text)) {
-      split.text.reset(text, 0);
-    } else {
-      split.text.reset_repaired(text);
-    }
-    index_code_points(text, workspace.code_points);
-    split.pieces.clear();
-    if (!text.empty()) split.pieces.push_back({0, static_cast<uint32_t>(split.text.text().size())});
     added_.split(split, AddedTokens::Where::kSource);
     int32_t word = -1;
     for (const Piece& piece : split.pieces) {
@@ -186,7 +179,6 @@ class MarianPipeline : public Pipeline {
   static void put(int32_t id, uint32_t begin, uint32_t end, int32_t word, size_t text_size,
                   const Workspace& workspace, std::vector<PlacedToken>& out) {
     const AlignedText& text = workspace.split.text;
-    PlacedToken token{.id = id, .word = word};
     Align source;
     if (begin < end) {
       source = text.source(begin, end);
@@ -195,11 +187,9 @@ class MarianPipeline : public Pipeline {
       source.begin = begin < text.text().size() ? text.align(begin).begin : all;
       source.end = source.begin;
     }
-    const auto& code_points = workspace.code_points;
-    token.bytes = {source.begin, source.end};
-    token.code_points = code_points.empty()
-                            ? token.bytes
-                            : TokenSpan{code_points[source.begin], code_points[source.end]};
+    PlacedToken token = place(source, workspace);
+    token.id = id;
+    token.word = word;
     out.push_back(token);
   }
 

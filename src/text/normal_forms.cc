@@ -29,7 +29,7 @@ class NormalForm : public Normalizer {
     } else {
       for (const Part& part : parts) changes.push_back({part.c, part.change});
     }
-    text.transform(changes, 0);
+    text.transform(changes);
   }
 
  private:

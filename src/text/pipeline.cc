@@ -10,8 +10,6 @@
 namespace headwise::text {
 namespace {
 
-constexpr size_t kLongestText = size_t{1} << 30;  // so that offsets fit 32 bits, also when it grows
-
 struct SpaceCounts {
   uint32_t before = 0;
   uint32_t behind = 0;
@@ -41,14 +39,8 @@ class StandardPipeline : public Pipeline {
 
   void tokenize(std::string_view text, bool, Workspace& workspace,
                 std::vector<PlacedToken>& out) const override {
-    if (text.size() > kLongestText) {
-      throw Error({.what = "tokenizer: the text is too long",
-                   .got = std::to_string(text.size()) + " bytes",
-                   .expected = "at most " + std::to_string(kLongestText),
-                   .hint = "encode it in parts"});
-    }
-    split(text, workspace);
-    index_code_points(text, workspace.code_points);
+    take_text(text, workspace);
+    split(workspace);
     const auto& pieces = workspace.split.pieces;
     for (size_t i = 0; i < pieces.size(); ++i) {
       place_tokens(pieces[i], static_cast<int32_t>(i), text.size(), workspace, out);
@@ -95,16 +87,8 @@ class StandardPipeline : public Pipeline {
   std::string kind() const override { return parts_.model->kind(); }
 
  private:
-  void split(std::string_view text, Workspace& workspace) const {
+  void split(Workspace& workspace) const {
     SplitText& split = workspace.split;
-    if (is_valid_utf8(text)) {
-      split.text.reset(text, 0);
-    } else {
-      split.text.reset_repaired(text);
-    }
-    split.pieces.clear();
-    if (text.empty()) return;
-    split.pieces.push_back({0, static_cast<uint32_t>(split.text.text().size())});
     added_.split(split, AddedTokens::Where::kSource);
     if (parts_.normalizer) normalize(workspace);
     added_.split(split, AddedTokens::Where::kNormalized);
@@ -120,7 +104,7 @@ class StandardPipeline : public Pipeline {
       return;
     }
     AlignedText& joined = workspace.joined;
-    joined.reset_empty();
+    joined.reset_empty(split.text.source_size());
     split.new_pieces.clear();
     for (const Piece& piece : split.pieces) {
       const auto begin = static_cast<uint32_t>(joined.text().size());
@@ -143,7 +127,7 @@ class StandardPipeline : public Pipeline {
                     std::vector<PlacedToken>& out) const {
     const SplitText& split = workspace.split;
     if (piece.id != kNoToken) {
-      PlacedToken token = place(split.text.source(piece.begin, piece.end), workspace.code_points);
+      PlacedToken token = place(split.text.source(piece.begin, piece.end), workspace);
       token.id = piece.id;
       token.word = word;
       if (parts_.needs_space_counts) {
@@ -163,7 +147,7 @@ class StandardPipeline : public Pipeline {
       const Align source =
           found.end <= size ? split.text.source(piece.begin + found.begin, piece.begin + found.end)
                             : Align{std::min(found.begin, most), std::min(found.end, most)};
-      PlacedToken token = place(source, workspace.code_points);
+      PlacedToken token = place(source, workspace);
       token.id = found.id;
       token.word = word;
       if (parts_.needs_space_counts) {
@@ -175,22 +159,13 @@ class StandardPipeline : public Pipeline {
     }
   }
 
-  static PlacedToken place(Align source, const std::vector<uint32_t>& code_points) {
-    PlacedToken token;
-    token.bytes = {source.begin, source.end};
-    token.code_points = code_points.empty()
-                            ? token.bytes
-                            : TokenSpan{code_points[source.begin], code_points[source.end]};
-    return token;
-  }
-
   PipelineParts parts_;
   AddedTokens added_;
   std::vector<SpaceCounts> space_counts_;  // by id
 };
 
-}  // namespace
-
+/// The index of the code point that each byte belongs to, and their number at the end; bytes that
+/// are no UTF-8 count for themselves. Empty for ASCII.
 void index_code_points(std::string_view text, std::vector<uint32_t>& out) {
   out.clear();
   if (is_ascii(text)) return;
@@ -201,6 +176,36 @@ void index_code_points(std::string_view text, std::vector<uint32_t>& out) {
     for (; at < end; ++at) out[at] = count;
   }
   out[text.size()] = count;
+}
+
+}  // namespace
+
+void take_text(std::string_view text, Workspace& workspace) {
+  constexpr size_t kLongest = size_t{1} << 30;  // so that places fit 32 bits, also when it grows
+  if (text.size() > kLongest) {
+    throw Error({.what = "tokenizer: the text is too long",
+                 .got = std::to_string(text.size()) + " bytes",
+                 .expected = "at most " + std::to_string(kLongest),
+                 .hint = "encode it in parts"});
+  }
+  SplitText& split = workspace.split;
+  if (is_valid_utf8(text)) {
+    split.text.reset(text, 0);
+  } else {
+    split.text.reset_repaired(text);
+  }
+  split.pieces.clear();
+  if (!text.empty()) split.pieces.push_back({0, static_cast<uint32_t>(split.text.text().size())});
+  index_code_points(text, workspace.code_points);
+}
+
+PlacedToken place(Align source, const Workspace& workspace) {
+  const auto& code_points = workspace.code_points;
+  PlacedToken token{.bytes = {source.begin, source.end}};
+  token.code_points = code_points.empty()
+                          ? token.bytes
+                          : TokenSpan{code_points[source.begin], code_points[source.end]};
+  return token;
 }
 
 int64_t byte_after(std::string_view text, int64_t byte, int64_t code_points) {

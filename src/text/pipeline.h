@@ -43,9 +43,11 @@ struct Workspace {
   std::vector<PlacedToken> placed[2];
 };
 
-/// The index of the code point that each byte belongs to, and their number at the end; bytes that
-/// are no UTF-8 count for themselves. Empty for ASCII.
-void index_code_points(std::string_view text, std::vector<uint32_t>& out);
+/// Makes the text the one piece of the workspace. Throws Error for one that is too long.
+void take_text(std::string_view text, Workspace& workspace);
+
+/// A token without id at this place of the text.
+PlacedToken place(Align source, const Workspace& workspace);
 
 /// The byte that so many code points come behind or before.
 int64_t byte_after(std::string_view text, int64_t byte, int64_t code_points);

@@ -10,6 +10,8 @@ namespace {
 using Items = std::vector<TemplateItem>;
 using Groups = std::vector<Items>;  // one for each text at first
 
+constexpr size_t kMostItems = 4096;  // of a template
+
 struct Plan {
   Groups single{{{0, 0, 0}}};
   Groups pair{{{0, 0, 0}}, {{1, 0, 1}}};
@@ -40,6 +42,8 @@ void surround(Groups& groups, int32_t cls, int32_t sep, bool double_sep, int32_t
 Groups apply_template(const JsonObject& part, const char* field, const Groups& groups) {
   const JsonObject specials = part.object("special_tokens");
   Groups out;
+  std::vector<bool> put(groups.size());
+  size_t size = 0;
   for (const JsonObject& piece : part.objects(field)) {
     Items items;
     if (piece.has("Sequence")) {
@@ -50,6 +54,10 @@ Groups apply_template(const JsonObject& part, const char* field, const Groups& g
         sequence.refuse("id", "tokenizer: a template names a text that is not there",
                         groups.size() == 1 ? "A" : "A or B");
       }
+      if (put[index]) {  // or encodings could be longer than the text by any factor
+        sequence.refuse("id", "tokenizer: a template puts a text twice", "every text once");
+      }
+      put[index] = true;
       const auto type = static_cast<int32_t>(sequence.integer("type_id", 0, INT32_MAX));
       items = groups[index];
       for (TemplateItem& item : items) item.type = type;
@@ -59,6 +67,11 @@ Groups apply_template(const JsonObject& part, const char* field, const Groups& g
       for (const int64_t id : specials.object(token.text("id")).integers("ids", 0, INT32_MAX)) {
         items.push_back(special(static_cast<int32_t>(id), type));
       }
+    }
+    size += items.size();
+    if (size > kMostItems) {
+      part.refuse(field, "tokenizer: a template puts too many tokens",
+                  "at most " + std::to_string(kMostItems));
     }
     out.push_back(std::move(items));
   }

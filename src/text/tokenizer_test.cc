@@ -107,6 +107,50 @@ TEST_F(TokenizerFile, SaysWhatIsNotKnown) {
   EXPECT_THAT(error_of(json), HasSubstr("post_processor.type"));
 }
 
+Json replace(const std::string& old, const std::string& now) {
+  return {{"type", "Replace"}, {"pattern", {{"String", old}}}, {"content", now}};
+}
+
+/// Memory is bounded by the size of what is given, whatever the file asks for.
+TEST_F(TokenizerFile, RefusesTextsThatGrowWithoutBound) {
+  Json json = word_piece();
+  Json steps = Json::array();
+  for (int i = 0; i < 9; ++i) steps.push_back(replace("a", std::string(16, 'a')));
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  const Tokenizer ninefold = load(json);
+  EXPECT_THAT(ninefold.encode("b").ids.size(), 3);
+  EXPECT_THAT(headwise::error_of([&] { ninefold.encode("a"); }).what, HasSubstr("too long"));
+  json["normalizer"] = replace("a", std::string(60'000, 'a'));
+  json["added_tokens"] = {{{"content", "un"},
+                           {"single_word", false},
+                           {"lstrip", false},
+                           {"rstrip", false},
+                           {"normalized", false},
+                           {"special", true}}};
+  const Tokenizer wide = load(json);
+  EXPECT_EQ(wide.encode("unaun").ids.size(), 5);  // a short text may grow by much
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "una";  // but not each of its pieces
+  EXPECT_THAT(headwise::error_of([&] { wide.encode(many); }).got, HasSubstr("of 300"));
+}
+
+TEST_F(TokenizerFile, RefusesTemplatesThatPutTooMuch) {
+  Json json = word_piece();
+  const Json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const Json token = {{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}};
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {text}},
+      {"pair", Json::array()},
+      {"special_tokens",
+       {{"x", {{"id", "x"}, {"ids", std::vector<int>(3000, 1)}, {"tokens", {"x"}}}}}}};
+  EXPECT_EQ(error_of(json), "no error");
+  json["post_processor"]["single"] = {text, text};
+  EXPECT_THAT(error_of(json), HasSubstr("twice"));
+  json["post_processor"]["single"] = {text, token, token};
+  EXPECT_THAT(error_of(json), HasSubstr("too many"));
+}
+
 TEST_F(TokenizerFile, RefusesBrokenVocabularies) {
   const auto vocabulary = [](const std::string& vocab) {
     return R"({"model": {"type": "WordLevel", "unk_token": "?", "vocab": )" + vocab + "}}";
