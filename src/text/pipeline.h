@@ -95,14 +95,13 @@ TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
                         const std::function<std::unique_ptr<const Model>(bool)>& make_model,
                         std::unique_ptr<const Normalizer> normalizer = nullptr);
 
-TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
-
 /// What a folder says about its tokenizer beside the vocabulary.
 struct FolderConfig {
   std::filesystem::path folder{};
   nlohmann::json tokenizer{};  // tokenizer_config.json; an empty object if there is none
   nlohmann::json specials{};   // special_tokens_map.json, likewise
   std::string family{};        // "bert", "roberta", "llama", …; empty if nothing says it
+  bool takes_json_as_it_is = false;  // the class is transformers' general one
 
   bool has(const char* file) const { return is_there(folder / file); }
   JsonObject object() const;  // tokenizer_config.json
@@ -112,6 +111,11 @@ struct FolderConfig {
   /// The same with its flags, as a special token that the text may contain.
   AddedToken special_token(const char* name, const char* usual, bool lstrip = false) const;
 };
+
+TokenizerParts read_tokenizer_json(const FolderConfig& config);
+
+/// Changes a tokenizer.json to what the class of its tokenizer makes of it in transformers.
+void build_as_class(const FolderConfig& config, nlohmann::json& file);
 
 /// Each reads the files of a family, without tokenizer.json; added tokens of other files go behind.
 TokenizerParts read_word_piece_files(const FolderConfig& config);  // vocab.txt

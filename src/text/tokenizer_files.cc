@@ -22,7 +22,7 @@ Json read_if_there(const std::filesystem::path& file) {
 }
 
 // The family by the class of the tokenizer, else by the type of the model.
-std::string family_of(const std::filesystem::path& folder, const Json& tokenizer) {
+void find_family(FolderConfig& config) {
   static const std::map<std::string, const char*> classes = {
       {"BertTokenizer", "bert"},    {"DistilBertTokenizer", "bert"},
       {"ElectraTokenizer", "bert"}, {"MPNetTokenizer", "mpnet"},
@@ -32,18 +32,19 @@ std::string family_of(const std::filesystem::path& folder, const Json& tokenizer
       {"MarianTokenizer", "marian"}};
   static const std::map<std::string, const char*> models = {
       {"distilbert", "bert"}, {"electra", "bert"}, {"qwen3", "qwen2"}, {"mistral", "llama"}};
-  const auto name = tokenizer.find("tokenizer_class");
-  if (name != tokenizer.end() && name->is_string()) {
-    std::string text = name->get<std::string>();
-    if (text.ends_with("Fast")) text.resize(text.size() - 4);
-    if (const auto known = classes.find(text); known != classes.end()) return known->second;
-    if (text != "PreTrainedTokenizer") return text;
+  const std::string name = config.object().optional_text("tokenizer_class").value_or("");
+  const std::string named = name.ends_with("Fast") ? name.substr(0, name.size() - 4) : name;
+  config.takes_json_as_it_is = named == "PreTrainedTokenizer" || named == "TokenizersBackend";
+  if (!named.empty() && !config.takes_json_as_it_is) {
+    const auto known = classes.find(named);
+    config.family = known == classes.end() ? named : known->second;
+    return;
   }
-  const Json config = read_if_there(folder / "config.json");
-  const auto type = config.find("model_type");
-  if (type == config.end() || !type->is_string()) return "";
+  const Json model = read_if_there(config.folder / "config.json");
+  const auto type = model.find("model_type");
+  if (type == model.end() || !type->is_string()) return;
   const auto known = models.find(type->get<std::string>());
-  return known == models.end() ? type->get<std::string>() : known->second;
+  config.family = known == models.end() ? type->get<std::string>() : known->second;
 }
 
 // "bos_token": "<s>", or an object with its "content".
@@ -94,7 +95,7 @@ void apply_config(const FolderConfig& config, TokenizerParts& parts) {
 }
 
 std::optional<TokenizerParts> read_files(const FolderConfig& config) {
-  if (config.has("tokenizer.json")) return read_tokenizer_json(config.folder / "tokenizer.json");
+  if (config.has("tokenizer.json")) return read_tokenizer_json(config);
   if (config.has("source.spm")) return read_marian_files(config);
   if (config.has("vocab.txt")) return read_word_piece_files(config);
   if (config.has("vocab.json") && config.has("merges.txt")) return read_byte_level_files(config);
@@ -202,7 +203,7 @@ std::optional<TokenizerParts> read_tokenizer_folder(const std::filesystem::path&
   FolderConfig config{.folder = folder,
                       .tokenizer = read_if_there(folder / "tokenizer_config.json"),
                       .specials = read_if_there(folder / "special_tokens_map.json")};
-  config.family = family_of(folder, config.tokenizer);
+  find_family(config);
   auto parts = read_files(config);
   if (parts) apply_config(config, *parts);
   return parts;

@@ -185,12 +185,14 @@ TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
   return parts;
 }
 
-TokenizerParts read_tokenizer_json(const std::filesystem::path& path) {
+TokenizerParts read_tokenizer_json(const FolderConfig& config) {
+  const std::filesystem::path path = config.folder / "tokenizer.json";
   const MappedFile mapped(path);
   const std::string where = path.string();
   const LargeValues large = take_large_values(mapped.text());
-  const Json json = parse_json(large.rest, where);
+  Json json = parse_json(large.rest, where);
   const JsonObject file(json, where);
+  build_as_class(config, json);
   if (file.has("version") && file.text("version") != "1.0") {
     file.refuse("version", "tokenizer: another version of the format", "1.0");
   }

@@ -61,6 +61,43 @@ TEST_F(TokenizerFile, PlacesTokensInTheTextAsItWas) {
   EXPECT_EQ(tokenizer.decode(encoding.ids, false), "[CLS] undo cafe! [SEP]");
 }
 
+TEST_F(TokenizerFile, HearsTheConfigWhereTheClassOfTransformersDoes) {
+  const auto ids = [&](const Json& config, const char* text) {
+    folder_.write("tokenizer_config.json", config.dump());
+    return Tokenizer::load(folder_.path()).encode(text, {.add_special = false}).ids;
+  };
+  folder_.write("tokenizer.json", word_piece().dump());
+  EXPECT_THAT(ids({{"do_lower_case", false}}, "Undo cafe"), ElementsAre(4, 5, 6));  // no class
+  EXPECT_THAT(ids({{"do_lower_case", false}, {"tokenizer_class", "BertTokenizer"}}, "Undo café"),
+              ElementsAre(0, 0));
+  EXPECT_THAT(ids({{"do_lower_case", false}, {"tokenizer_class", "PreTrainedTokenizerFast"}}, "Un"),
+              ElementsAre(4));
+  Json json = word_piece();
+  json["normalizer"]["lowercase"] = false;
+  folder_.write("tokenizer.json", json.dump());
+  EXPECT_THAT(ids({{"tokenizer_class", "BertTokenizer"}}, "Undo café"), ElementsAre(4, 5, 6));
+  EXPECT_THAT(ids({{"tokenizer_class", "BertTokenizer"}, {"strip_accents", false}}, "Un café"),
+              ElementsAre(4, 0));
+
+  json = Json::parse(R"({
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+      {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}]},
+    "model": {"type": "BPE", "unk_token": "?", "vocab": {"?": 0, "x": 1, "Ġ": 2}, "merges": []}})");
+  folder_.write("tokenizer.json", json.dump());
+  EXPECT_THAT(ids(Json::object(), "x"), ElementsAre(2, 1));
+  EXPECT_THAT(ids({{"tokenizer_class", "GPT2TokenizerFast"}}, "x"), ElementsAre(1));
+  EXPECT_THAT(ids({{"tokenizer_class", "Qwen2Tokenizer"}, {"add_prefix_space", true}}, "x"),
+              ElementsAre(2, 1));
+
+  json["model"]["vocab"] = {{"?", 0}, {"x", 1}, {"▁", 2}};
+  json["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}, {"split", false}};
+  folder_.write("tokenizer.json", json.dump());
+  EXPECT_THAT(ids({{"add_prefix_space", false}}, "x"), ElementsAre(2, 1));
+  EXPECT_THAT(ids({{"add_prefix_space", false}, {"tokenizer_class", "LlamaTokenizer"}}, "x"),
+              ElementsAre(1));
+}
+
 TEST_F(TokenizerFile, CutsTheLongerTextFirstAndPadsOnlyWhenAsked) {
   Json json = word_piece();
   json["truncation"] = {{"max_length", 3}, {"strategy", "LongestFirst"}, {"stride", 0}};
