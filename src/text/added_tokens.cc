@@ -41,8 +41,8 @@ size_t space_at_start(std::string_view text) {
 }  // namespace
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary,
-                         const Normalizer* normalizer) {
-  auto next = static_cast<int32_t>(vocabulary.size());
+                         size_t free, const Normalizer* normalizer) {
+  auto next = static_cast<int32_t>(free);
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) continue;
     const auto known = find(token.content);

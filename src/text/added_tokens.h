@@ -28,8 +28,8 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// A token gets the id it has in the vocabulary, else the next free one.
-  AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary,
+  /// A token gets the id it has in the vocabulary, else the next one from `free` on.
+  AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary, size_t free,
               const Normalizer* normalizer);
 
   enum class Where { kSource, kNormalized };

@@ -77,7 +77,7 @@ class MarianPipeline : public Pipeline {
     const std::vector<AddedToken> specials{config.special_token("eos_token", "</s>"),
                                            config.special_token("unk_token", "<unk>"),
                                            config.special_token("pad_token", "<pad>")};
-    added_ = AddedTokens(specials, vocabulary_, nullptr);
+    added_ = AddedTokens(specials, vocabulary_, vocabulary_.size(), nullptr);
     const auto unk = vocabulary_.find(specials[1].content);
     if (!unk) {
       throw Error({.what = "tokenizer: the token for what is unknown is not in the vocabulary",

@@ -78,6 +78,8 @@ class Model {
   void tokenize(std::string_view word, ModelScratch& scratch, std::vector<ModelToken>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// How many tokens the file lists, equal ones counted; ids behind them are free.
+  virtual size_t entries() const { return vocabulary_.size(); }
   virtual std::string kind() const = 0;
 
  protected:

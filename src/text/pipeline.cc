@@ -28,7 +28,8 @@ class StandardPipeline : public Pipeline {
  public:
   explicit StandardPipeline(PipelineParts parts)
       : parts_(std::move(parts)),
-        added_(parts_.added_tokens, parts_.model->vocabulary(), parts_.normalizer.get()) {
+        added_(parts_.added_tokens, parts_.model->vocabulary(), parts_.model->entries(),
+               parts_.normalizer.get()) {
     if (!parts_.needs_space_counts) return;
     const Vocabulary& vocabulary = parts_.model->vocabulary();
     space_counts_.resize(static_cast<size_t>(vocabulary.largest_id() + 1));

@@ -144,6 +144,11 @@ TEST_F(TokenizerFile, SaysWhatIsNotKnown) {
   EXPECT_THAT(error_of(json), HasSubstr("post_processor.type"));
 }
 
+Json added(const std::string& content, bool special = false) {
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", special}};
+}
+
 Json replace(const std::string& old, const std::string& now) {
   return {{"type", "Replace"}, {"pattern", {{"String", old}}}, {"content", now}};
 }
@@ -158,12 +163,7 @@ TEST_F(TokenizerFile, RefusesTextsThatGrowWithoutBound) {
   EXPECT_THAT(ninefold.encode("b").ids.size(), 3);
   EXPECT_THAT(headwise::error_of([&] { ninefold.encode("a"); }).what, HasSubstr("too long"));
   json["normalizer"] = replace("a", std::string(60'000, 'a'));
-  json["added_tokens"] = {{{"content", "un"},
-                           {"single_word", false},
-                           {"lstrip", false},
-                           {"rstrip", false},
-                           {"normalized", false},
-                           {"special", true}}};
+  json["added_tokens"] = {added("un")};
   const Tokenizer wide = load(json);
   EXPECT_EQ(wide.encode("unaun").ids.size(), 5);  // a short text may grow by much
   std::string many;
@@ -210,6 +210,19 @@ TEST_F(TokenizerFile, RefusesBrokenVocabularies) {
               HasSubstr("unk_id"));
   EXPECT_THAT(error(std::string("{")), HasSubstr("json"));
   EXPECT_THAT(error(std::string()), HasSubstr("json"));
+}
+
+Json unigram() {
+  return Json::parse(R"({"model": {"type": "Unigram", "unk_id": 0,
+                         "vocab": [["?", 0], ["a", -1], ["a", -2], ["b", -1]]}})");
+}
+
+TEST_F(TokenizerFile, AddedTokensComeBehindRepeatedPieces) {
+  Json json = unigram();
+  json["added_tokens"] = {added("<x>"), added("<y>")};
+  const Tokenizer tokenizer = load(json);
+  EXPECT_THAT(tokenizer.encode("a<x>b<y>").ids, ElementsAre(2, 4, 3, 5));  // as tokenizers has it
+  EXPECT_EQ(tokenizer.size(), 6);
 }
 
 TEST_F(TokenizerFile, ThereMayBeNone) {

@@ -56,6 +56,7 @@ class Unigram : public Model {
   }
 
   std::string kind() const override { return "Unigram"; }
+  size_t entries() const override { return scores_.size(); }
 
  protected:
   void tokenize_part(std::string_view word, ModelScratch& scratch,
