@@ -45,6 +45,7 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary
   auto next = static_cast<int32_t>(free);
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) continue;
+    check_token_length(token.content, "added tokens");
     const auto known = find(token.content);
     const auto in_vocabulary = known ? known : vocabulary.find(token.content);
     const int32_t id = in_vocabulary ? *in_vocabulary : next++;
@@ -54,6 +55,7 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary
       text.reset(token.content, 0);
       normalizer->apply(text);
       normalized = text.text();
+      check_token_length(normalized, "added tokens, normalized");
     }
     tokens_[id] = {token, std::move(normalized)};
     ids_[token.content] = id;
@@ -114,7 +116,7 @@ void AddedTokens::split_piece(const Matcher& matcher, const SplitText& text, con
         (ends_with_word(bytes.substr(0, begin)) || starts_with_word(bytes.substr(end)))) {
       continue;
     }
-    if (token.lstrip) begin = std::max(without_space_at_end(bytes.substr(0, begin)), done);
+    if (token.lstrip) begin = done + without_space_at_end(bytes.substr(done, begin - done));
     if (token.rstrip) end += space_at_start(bytes.substr(end));
     if (begin > done) put(done, begin, kNoToken);
     put(begin, end, match.value);

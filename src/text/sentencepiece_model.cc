@@ -1,6 +1,7 @@
 // SentencePiece model files are protocol buffers: fields of a number, a kind and a value.
 #include "text/sentencepiece_model.h"
 
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "io/file.h"
 #include "text/unicode.h"
+#include "text/vocabulary.h"
 
 namespace headwise::text {
 namespace {
@@ -121,6 +123,12 @@ SentencePieceModel read_sentencepiece_model(const std::filesystem::path& path) {
     if (piece.text.empty() || !is_valid_utf8(piece.text)) {
       throw Error({.what = "tokenizer: a piece of the SentencePiece model is empty or no UTF-8",
                    .where = where});
+    }
+    check_token_length(piece.text, where);
+    if (!std::isfinite(piece.score)) {
+      throw Error({.what = "tokenizer: a score of the SentencePiece model is not finite",
+                   .where = where,
+                   .got = std::to_string(piece.score)});
     }
   }
   if (model.pieces.empty()) {

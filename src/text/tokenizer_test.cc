@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/error.h"
@@ -223,6 +225,55 @@ TEST_F(TokenizerFile, AddedTokensComeBehindRepeatedPieces) {
   const Tokenizer tokenizer = load(json);
   EXPECT_THAT(tokenizer.encode("a<x>b<y>").ids, ElementsAre(2, 4, 3, 5));  // as tokenizers has it
   EXPECT_EQ(tokenizer.size(), 6);
+}
+
+/// A field of a protocol buffer that holds bytes.
+std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  for (size_t size = bytes.size(); out.size() == 1 || size > 0; size >>= 7) {
+    out += static_cast<char>((size & 0x7F) | (size >= 0x80 ? 0x80 : 0));
+  }
+  return out + bytes;
+}
+
+std::string piece(const std::string& text, float score) {
+  std::string bits(4, '\0');
+  std::memcpy(bits.data(), &score, 4);
+  return field(1, field(1, text) + '\x15' + bits);
+}
+
+/// Looking for a token at every place takes its length times that of the text.
+TEST_F(TokenizerFile, RefusesTokensThatAreTooLong) {
+  const std::string longest(4096, 'a'), longer(4097, 'a');
+  Json json = unigram();
+  json["added_tokens"] = {added(longest)};
+  EXPECT_EQ(error_of(json), "no error");
+  json["added_tokens"] = {added(longer)};
+  EXPECT_THAT(error_of(json), AllOf(HasSubstr("too long"), HasSubstr("4097 bytes")));
+  json["added_tokens"] = {added("bb")};
+  json["added_tokens"][0]["normalized"] = true;
+  json["normalizer"] = replace("b", std::string(3000, 'a'));
+  EXPECT_THAT(error_of(json), HasSubstr("6000 bytes"));
+  json = unigram();
+  json["model"]["vocab"][1][0] = longer;
+  EXPECT_THAT(error_of(json), HasSubstr("4097 bytes"));
+
+  std::filesystem::remove(folder_.path() / "tokenizer.json");
+  const auto refused = [&](const std::string& pieces) {
+    folder_.write("tokenizer.model", pieces);
+    return headwise::error_of([&] { Tokenizer::load(folder_.path()); });
+  };
+  EXPECT_THAT(refused(piece(longer, 0)).got, "4097 bytes");
+  EXPECT_THAT(refused(piece("a", std::numeric_limits<float>::quiet_NaN())).what,
+              HasSubstr("not finite"));
+}
+
+TEST_F(TokenizerFile, TakesTheSpaceBeforeATokenOnce) {
+  Json json = unigram();
+  json["added_tokens"] = {added(" ")};
+  json["added_tokens"][0]["lstrip"] = true;
+  const Tokenizer tokenizer = load(json);
+  EXPECT_EQ(tokenizer.encode(std::string(1'000'000, ' ')).ids.size(), 1'000'000u);  // in no time
 }
 
 TEST_F(TokenizerFile, ThereMayBeNone) {

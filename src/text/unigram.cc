@@ -43,6 +43,7 @@ class Unigram : public Model {
     for (size_t i = 0; i < entries.size(); ++i) {
       scores_.push_back(entries[i].second);
       least = std::min(least, entries[i].second);
+      check_token_length(entries[i].first, where);
       if (!entries[i].first.empty()) {
         nodes.emplace_back(entries[i].first, static_cast<int32_t>(i));
       }

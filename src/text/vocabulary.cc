@@ -30,6 +30,15 @@ uint64_t hash_bytes(std::string_view bytes) {
   return hash;
 }
 
+void check_token_length(std::string_view token, const std::string& where) {
+  constexpr size_t kLongest = 4096;
+  if (token.size() <= kLongest) return;
+  throw Error({.what = "tokenizer: a token is too long",
+               .where = where,
+               .got = std::to_string(token.size()) + " bytes",
+               .expected = "at most " + std::to_string(kLongest)});
+}
+
 void Vocabulary::reserve(size_t tokens, size_t bytes) {
   arena_.reserve(bytes);
   begins_.reserve(tokens + 1);

@@ -11,6 +11,10 @@ namespace headwise::text {
 
 uint64_t hash_bytes(std::string_view bytes);
 
+/// Tokens that are looked for at every place of a text must not be long, or it takes the product of
+/// both lengths. Throws Error, with `where`, for one of more than 4,096 bytes.
+void check_token_length(std::string_view token, const std::string& where);
+
 class Vocabulary {
  public:
   void reserve(size_t tokens, size_t bytes);

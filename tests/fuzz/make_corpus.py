@@ -124,6 +124,15 @@ def make_tokenizer():
         write("tokenizer", name, json.dumps({"model": model, **parts}, separators=(",", ":")))
 
     small("strip_nothing", decoder={"type": "Strip", "content": "", "start": 2**62, "stop": 0})
+    token = dict.fromkeys(["single_word", "rstrip", "normalized", "special"], False) | {"lstrip": True}
+    small("added_space", added_tokens=[token | {"content": " "}])
+    small("added_long", added_tokens=[token | {"content": "a" * 5000}])
+    small("piece_long", vocab=[["?", 0], ["a" * 5000, -1]])
+    small("piece_repeated", vocab=[["?", 0], ["a", -1], ["a", -2]], added_tokens=[token | {"content": "<x>"}])
+    replace = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 16}
+    small("replaced_often", normalizer={"type": "Sequence", "normalizers": [replace] * 9})
+    put = {"Sequence": {"id": "A", "type_id": 0}}
+    small("template_often", post_processor={"type": "TemplateProcessing", "single": [put] * 999, "pair": [], "special_tokens": {}})
     small("strip_often", decoder={"type": "Strip", "content": " ", "start": 2**62, "stop": 2**62})
 
 
