@@ -20,7 +20,7 @@ GenerateOptions settings(const Session& session, const RunOptions& options) {
   const bool greedy = options.temperature && *options.temperature == 0;
   if (options.beams) {
     how.beams = *options.beams;
-    if (how.beams > 1) how.sample = false;
+    how.sample = false;
   }
   if (draw) {
     if (options.beams.value_or(1) > 1) misuse("--beams and drawing do not go together");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "io/io_testing.h"
 #include "program/golden_inputs.h"
 
 namespace headwise {
@@ -156,6 +157,20 @@ TEST(Run, DrawingNeedsTheSameSeedForTheSameTokens) {
   EXPECT_EQ(one, run_json(arguments, {"--seed", "1"}));
   EXPECT_NE(one, run_json(arguments, {"--seed", "2"}));
   EXPECT_NE(one["results"][0]["output_ids"], one["results"][1]["output_ids"]);
+}
+
+/// A folder with a golden model whose generation_config.json asks for drawing.
+TEST(Run, BeamsReplaceTheDrawingOfTheFolder) {
+  const TemporaryFolder folder;
+  for (const char* file : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy(golden_model("gpt2") + "/" + file, folder.path() / file);
+  }
+  folder.write("generation_config.json", R"({"do_sample": true, "temperature": 5.0})");
+  const std::vector<std::string> arguments = {"run",   folder.path().string(), "--json", "--ids",
+                                              "5 9 3", "--max-tokens",         "20"};
+  const json greedy = run_json(arguments, {"--temperature", "0"});
+  EXPECT_NE(run_json(arguments), greedy);
+  EXPECT_EQ(run_json(arguments, {"--beams", "1"}), greedy);
 }
 
 TEST(Run, EmbedsAsTheFolderDescribes) {
