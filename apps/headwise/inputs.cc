@@ -72,12 +72,16 @@ void split_pair(Input& input) {
   input.paired = true;
 }
 
+/// "--text", or "--text, the 2." where there are several.
+std::string numbered(const char* option, size_t i, size_t count) {
+  return count == 1 ? option : fmt::format("{}, the {}.", option, i + 1);
+}
+
 std::vector<Input> read_texts(const InputOptions& options, bool pairs) {
   std::vector<Input> inputs;
   for (size_t i = 0; i < options.texts.size(); ++i) {
     inputs.push_back(
-        {.where = options.texts.size() == 1 ? "--text" : fmt::format("--text, the {}.", i + 1),
-         .text = options.texts[i]});
+        {.where = numbered("--text", i, options.texts.size()), .text = options.texts[i]});
     if (!options.pairs.empty()) {
       inputs.back().second = options.pairs[i];
       inputs.back().paired = true;
@@ -108,14 +112,18 @@ std::optional<int64_t> most_tokens(const Session& session) {
   return positions > 0 ? std::optional(positions) : std::nullopt;
 }
 
-void check_length(const Session& session, std::span<const int32_t> ids, const std::string& where) {
+enum class From { text, ids };
+
+void check_length(const Session& session, std::span<const int32_t> ids, From from,
+                  const std::string& where) {
   const auto most = most_tokens(session);
   if (!most || std::ssize(ids) <= *most) return;
   throw Error({.what = "a text is longer than the model's positions",
                .where = where,
                .got = fmt::format("{} tokens", ids.size()),
                .expected = fmt::format("at most {}", *most),
-               .hint = "split the text, or let --truncate cut it"});
+               .hint = from == From::text ? "split the text, or let --truncate cut it"
+                                          : "split them; ids are taken as they are"});
 }
 
 void check_ids(std::span<const int32_t> ids, int64_t vocabulary, const std::string& where) {
@@ -133,12 +141,12 @@ void encode(Input& input, const Session& session, const EncodeOptions& how) {
   input.encoding = input.paired ? tokenizer.encode(input.text, input.second, how)
                                 : tokenizer.encode(input.text, how);
   if (session.config().token_types == 0) input.encoding.type_ids.clear();
-  check_length(session, input.encoding.ids, input.where);
+  check_length(session, input.encoding.ids, From::text, input.where);
   check_ids(input.encoding.ids, session.config().vocabulary, input.where);
 }
 
 Input input_of_ids(const InputOptions& options, size_t i, const Session& session) {
-  Input input{.where = options.ids.size() == 1 ? "--ids" : fmt::format("--ids, the {}.", i + 1)};
+  Input input{.where = numbered("--ids", i, options.ids.size())};
   input.encoding.ids = parse_ids(options.ids[i], input.where);
   if (!options.type_ids.empty()) {
     input.encoding.type_ids = parse_ids(options.type_ids[i], "--type-ids");
@@ -149,30 +157,48 @@ Input input_of_ids(const InputOptions& options, size_t i, const Session& session
                    .expected = fmt::format("{}", input.encoding.ids.size())});
     }
   }
-  check_length(session, input.encoding.ids, input.where);
+  check_length(session, input.encoding.ids, From::ids, input.where);
   check_ids(input.encoding.ids, session.config().vocabulary, input.where);
   return input;
 }
 
-/// Tokenized texts for the decoder, one per input.
-std::vector<std::vector<int32_t>> decoder_ids(const InputOptions& options, const Session& session,
-                                              const EncodeOptions& how) {
-  std::vector<std::vector<int32_t>> all;
-  for (const std::string& ids : options.decoder_ids) {
-    all.push_back(parse_ids(ids, "--decoder-ids"));
+/// What the decoder reads for one input.
+struct DecoderInput {
+  std::string where{};
+  std::vector<int32_t> ids{};
+};
+
+/// With the start token in front: of texts always, of ids if it is asked for and missing.
+std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const Session& session,
+                                              const EncodeLimits& limits) {
+  const std::optional<int32_t> start = session.config().decoder_start;
+  std::vector<DecoderInput> all;
+  for (size_t i = 0; i < options.decoder_ids.size(); ++i) {
+    DecoderInput one{.where = numbered("--decoder-ids", i, options.decoder_ids.size())};
+    one.ids = parse_ids(options.decoder_ids[i], one.where);
+    if (limits.start_decoder && start && (one.ids.empty() || one.ids.front() != *start)) {
+      one.ids.insert(one.ids.begin(), *start);
+    }
+    check_length(session, one.ids, From::ids, one.where);
+    all.push_back(std::move(one));
   }
-  const std::vector<std::string> texts =
-      options.reference.empty() ? options.decoder_texts : read_lines(options.reference);
-  for (const std::string& text : texts) {
-    EncodeOptions target = how;
-    target.target = true;
-    all.push_back(need_tokenizer(session).encode(text, target).ids);
+  const bool is_file = !options.reference.empty();
+  const auto texts = is_file ? read_lines(options.reference) : options.decoder_texts;
+  EncodeOptions how{.target = true};
+  if (options.truncate && most_tokens(session)) how.truncate = *most_tokens(session) - !!start;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    DecoderInput one{.where = is_file ? fmt::format("{}, line {}", options.reference, i + 1)
+                                      : numbered("--decoder-text", i, texts.size())};
+    one.ids = need_tokenizer(session).encode(texts[i], how).ids;
+    if (start) one.ids.insert(one.ids.begin(), *start);
+    check_length(session, one.ids, From::text, one.where);
+    all.push_back(std::move(one));
   }
   return all;
 }
 
 void read_decoder(const InputOptions& options, const Session& session, const EncodeLimits& limits,
-                  const EncodeOptions& how, std::vector<Input>& inputs) {
+                  std::vector<Input>& inputs) {
   if (!options.has_decoder()) return;
   const ModelConfig& config = session.config();
   const char* const name = !options.decoder_ids.empty()     ? "--decoder-ids"
@@ -184,23 +210,21 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
                  .got = config.model_type,
                  .expected = "marian or t5"});
   }
-  std::vector<std::vector<int32_t>> all = decoder_ids(options, session, how);
+  std::vector<DecoderInput> all = read_decoder_inputs(options, session, limits);
   if (all.size() != inputs.size()) {
     throw Error({.what = "inputs and texts of the decoder are not as many",
                  .where = name,
                  .got = fmt::format("{}", all.size()),
                  .expected = fmt::format("{}", inputs.size())});
   }
-  const bool text = options.decoder_ids.empty();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::vector<int32_t>& ids = all[i];
-    const bool started = !ids.empty() && ids.front() == config.decoder_start && !text;
-    if (config.decoder_start && !started && (text || limits.start_decoder)) {
-      ids.insert(ids.begin(), *config.decoder_start);
+    if (all[i].ids.empty()) {
+      throw Error({.what = "the decoder has nothing to read",
+                   .where = all[i].where,
+                   .expected = "at least one token"});
     }
-    const std::string where = fmt::format("{}, the {}.", name, i + 1);
-    check_ids(ids, config.decoder_vocabulary, where);
-    inputs[i].decoder_ids = std::move(ids);
+    check_ids(all[i].ids, config.decoder_vocabulary, all[i].where);
+    inputs[i].decoder_ids = std::move(all[i].ids);
   }
 }
 
@@ -277,7 +301,7 @@ std::vector<Input> read_inputs(const InputOptions& options, const Session& sessi
   for (size_t i = 0; i < options.ids.size(); ++i) {
     inputs.push_back(input_of_ids(options, i, session));
   }
-  read_decoder(options, session, limits, how, inputs);
+  read_decoder(options, session, limits, inputs);
   return inputs;
 }
 

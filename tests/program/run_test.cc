@@ -332,6 +332,23 @@ TEST_F(RunText, SaysWhichLineIsTooLong) {
   EXPECT_EQ(run_json(arguments, {"--truncate"}, lines)["results"][1]["ids"].size(), 19);
 }
 
+TEST_F(RunText, TextsOfTheDecoderAreCutToo) {
+  fill_folder("marian");
+  std::string cats;
+  for (int i = 0; i < 40; ++i) cats += "cat ";
+  const std::vector<std::string> arguments = {"run",   folder_,  "--json", "--task",         "nll",
+                                              "--text", "the cat", "--decoder-text", cats};
+  const ProgramResult result = run_program(arguments);
+  EXPECT_EQ(result.code, 1);
+  const json error = json::parse(result.out)["error"];
+  EXPECT_EQ(error["where"], "--decoder-text");
+  EXPECT_EQ(error["got"], "43 tokens");  // with the start token
+  const json ids = run_json(arguments, {"--truncate"})["results"][0]["decoder_ids"];
+  EXPECT_EQ(ids.size(), 32);
+  EXPECT_EQ(ids[0], 60);
+  EXPECT_EQ(ids[31], 3);  // [SEP]
+}
+
 TEST_F(RunText, ShowsPeopleWhatTheyAskedFor) {
   const ProgramResult result = run_program({"run", folder_, "--text", "the [MASK] sat"});
   EXPECT_EQ(result.code, 0);
@@ -349,6 +366,8 @@ struct Wrong {
 TEST(Run, SaysWhatIsWrong) {
   const std::string bert = golden_model("bert"), gpt2 = golden_model("gpt2");
   const std::string marian = golden_model("marian");
+  std::string ones;
+  for (int i = 0; i < 100; ++i) ones += "1 ";
   for (const Wrong& wrong : {
            Wrong{{bert}, 2, "no input"},
            Wrong{{bert, "--ids", "5", "--task", "sing"}, 2, "sing"},
@@ -372,6 +391,14 @@ TEST(Run, SaysWhatIsWrong) {
            Wrong{{gpt2, "--ids", "5", "--decoder-ids", "5"}, 1, "no encoder and decoder"},
            Wrong{{marian, "--ids", "5", "--task", "nll"}, 1, "there is no text to score"},
            Wrong{{marian, "--ids", "5", "--task", "logits"}, 1, "nothing to read"},
+           Wrong{{marian, "--ids", "5", "--ids", "6", "--task", "hidden", "--decoder-ids", "7",
+                  "--decoder-ids", ""},
+                 1,
+                 "--decoder-ids, the 2."},
+           Wrong{{bert, "--task", "hidden", "--ids", ones}, 1, "ids are taken as they are"},
+           Wrong{{marian, "--ids", "5", "--task", "nll", "--decoder-ids", ones},
+                 1,
+                 "101 tokens"},
            Wrong{{marian, "--ids", "5", "--gate", "L0.H0=0"},
                  1,
                  "enc.L0.H0, dec.L0.H0 or cross.L0.H0"},
