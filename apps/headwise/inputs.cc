@@ -281,6 +281,9 @@ void add_inputs(CLI::App& verb, InputOptions& options) {
       ->group(group);
   verb.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
       ->group(group);
+  verb.add_flag("--allow-nonfinite", options.allow_nonfinite,
+                "Load a model with NaN or infinity among its weights")
+      ->group(group);
   add_list(verb, "--gate", options.gates,
            "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5; may be repeated")
       ->type_name("HEADS=X")

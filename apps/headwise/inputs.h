@@ -22,6 +22,7 @@ struct InputOptions {
   std::string reference{};
   std::vector<std::string> gates{};
   bool truncate = false;
+  bool allow_nonfinite = false;
 
   bool has_decoder() const {
     return !decoder_texts.empty() || !decoder_ids.empty() || !reference.empty();

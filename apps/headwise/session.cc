@@ -28,10 +28,11 @@ float gate_value(std::string_view gate, std::string_view text) {
 }
 
 /// Both at once: each takes a good part of the time to the first result.
-Model load(const std::filesystem::path& folder, std::optional<Tokenizer>& tokenizer) {
+Model load(const std::filesystem::path& folder, const LoadOptions& how,
+           std::optional<Tokenizer>& tokenizer) {
   std::future<std::optional<Tokenizer>> reading =
       std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
-  Model model = Model::load(folder);
+  Model model = Model::load(folder, how);
   tokenizer = reading.get();
   return model;
 }
@@ -40,7 +41,7 @@ Model load(const std::filesystem::path& folder, std::optional<Tokenizer>& tokeni
 
 Session::Session(const InputOptions& options)
     : folder_((check_options(options), find_model(options.model))),
-      model_(load(folder_, tokenizer_)) {
+      model_(load(folder_, {.allow_nonfinite = options.allow_nonfinite}, tokenizer_)) {
   set_gates(options.gates);
 }
 

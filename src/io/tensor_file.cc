@@ -221,7 +221,7 @@ void TensorFiles::check_finite(const TensorInfo& tensor) const {
                .where = fmt::format("{}, index {}", where(tensor), index),
                .got = fmt::format("{}", value),
                .expected = "finite values",
-               .hint = "allow them with the flag, if they are meant"});
+               .hint = "if they are meant: --allow-nonfinite, or allow_nonfinite in LoadOptions"});
 }
 
 }  // namespace headwise

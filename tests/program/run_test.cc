@@ -349,6 +349,17 @@ TEST_F(RunText, TextsOfTheDecoderAreCutToo) {
   EXPECT_EQ(ids[31], 3);  // [SEP]
 }
 
+TEST_F(RunText, LoadsWeightsThatAreNotFiniteIfTheyAreMeant) {
+  std::fstream file(folder_ + "/model.safetensors",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-4, std::ios::end).write("\x00\x00\xC0\x7F", 4);
+  file.close();
+  const ProgramResult refused = run_program({"run", folder_, "--task", "hidden", "--ids", "5"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.errors, HasSubstr("--allow-nonfinite"));
+  run_json({"run", folder_, "--json", "--task", "hidden", "--ids", "5", "--allow-nonfinite"});
+}
+
 TEST_F(RunText, ShowsPeopleWhatTheyAskedFor) {
   const ProgramResult result = run_program({"run", folder_, "--text", "the [MASK] sat"});
   EXPECT_EQ(result.code, 0);
