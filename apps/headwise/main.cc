@@ -62,7 +62,7 @@ ExitCode run(int argc, char** argv) {
   CommonOptions common;
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
                "headwise"};
-  app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
+  add_common(app, common);
   app.footer("headwise VERB --help says more about a verb, with an example.");
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.require_subcommand(0, 1);

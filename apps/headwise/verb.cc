@@ -24,21 +24,26 @@ void on_interrupt(int) {
 
 }  // namespace
 
+void add_common(CLI::App& app, CommonOptions& common) {
+  app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
+  app.add_flag("--json", common.json, "Print one JSON document on standard output");
+  app.add_option("--threads", common.threads, "Threads to use; default: all cores")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N");
+  app.add_option("--seed", common.seed, "Of random numbers; default: 0")
+      ->each([&common](const std::string&) { common.has_seed = true; })
+      ->type_name("S");
+  app.add_flag("--quiet", common.quiet, "No progress and no remarks on standard error");
+  app.add_option("-o,--out", common.out, "Write the result to this file")->type_name("PATH");
+}
+
 CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& description,
                    const std::string& example, CommonOptions& common, std::function<void()> run) {
   CLI::App& verb = *app.add_subcommand(name, description);
   verb.group("Verbs");
   verb.footer(example);
-  verb.add_flag("--json", common.json, "Print one JSON document on standard output");
-  verb.add_option("--threads", common.threads, "Threads to use; default: all cores")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->type_name("N");
-  const CLI::Option* const seed =
-      verb.add_option("--seed", common.seed, "Of random numbers; default: 0")->type_name("S");
-  verb.add_flag("--quiet", common.quiet, "No progress and no remarks on standard error");
-  verb.add_option("-o,--out", common.out, "Write the result to this file")->type_name("PATH");
-  verb.callback([&common, seed, run = std::move(run)] {
-    common.has_seed = seed->count() > 0;
+  add_common(verb, common);
+  verb.callback([&common, run = std::move(run)] {
     if (common.threads > 0) set_threads(common.threads);
     run();
   });

@@ -20,6 +20,9 @@ struct CommonOptions {
   bool out_is_array() const { return out.ends_with(".npy"); }
 };
 
+/// --version and the options above, before the verb or behind it.
+void add_common(CLI::App& app, CommonOptions& common);
+
 /// Adds a verb with the common options; `run` is called when it was parsed.
 CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& description,
                    const std::string& example, CommonOptions& common, std::function<void()> run);

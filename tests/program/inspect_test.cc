@@ -35,6 +35,11 @@ TEST(Inspect, TellsWhatAFolderHolds) {
   EXPECT_EQ(told["attention_parameters"], 3 * layer["parameters"].get<int>());
 }
 
+TEST(Inspect, TakesCommonOptionsBeforeTheVerb) {
+  EXPECT_EQ(run_json({"--json", "--quiet", "inspect", golden_model("bert")}),
+            run_json({"inspect", golden_model("bert"), "--json"}));
+}
+
 TEST(Inspect, ComparesHeadsWithOneWideHead) {
   const ProgramResult result =
       run_program({"inspect", golden_model("gpt2"), "--json", "--tokens", "10"});

@@ -7,6 +7,7 @@ program=$1 version=$2
 fail() { echo "$*"; exit 1; }
 
 [[ $("$program" --version) == "headwise $version" ]] || fail "--version says something else"
+[[ $("$program" inspect --version) == "headwise $version" ]] || fail "inspect --version says something else"
 [[ $("$program" --help) == *--version* ]] || fail "--help does not list the options"
 
 for wrong in --no-such-option no-such-verb; do
