@@ -48,6 +48,7 @@ std::vector<std::string> read_lines(const std::string& name) {
   }
   std::istream& in = name == "-" ? std::cin : file;
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  throw_if_interrupted();
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {

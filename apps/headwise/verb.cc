@@ -62,6 +62,7 @@ void deliver(const CommonOptions& common, std::string_view text) {
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0) {
+    throw_if_interrupted();
     throw Error({.what = "the result could not be written",
                  .where = "standard output",
                  .hint = "is the disk full?"});
@@ -97,8 +98,10 @@ std::string duration(double seconds) {
 }
 
 void listen_for_interrupt() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;  // without SA_RESTART: who waits for input is woken
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
 }
 bool was_interrupted() { return interrupted; }

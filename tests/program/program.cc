@@ -1,10 +1,13 @@
-// A child process with files in place of its standard streams.
+// A child process with files or a pipe in place of its standard streams.
 #include "program/program.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -29,6 +32,24 @@ std::string contents(std::FILE* file) {
   return text;
 }
 
+pid_t start(const std::vector<std::string>& arguments, std::array<int, 3> streams) {
+  std::vector<const char*> argv = {"headwise"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no child");
+  if (child > 0) return child;
+  for (int i = 0; i < 3; ++i) dup2(streams[i], i);
+  execv(HEADWISE_PROGRAM, const_cast<char* const*>(argv.data()));
+  _exit(127);
+}
+
+int exit_code(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("no child");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 }  // namespace
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input) {
@@ -36,21 +57,27 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const std::
   std::fwrite(input.data(), 1, input.size(), in.get());
   std::fflush(in.get());
   std::rewind(in.get());
-  std::vector<const char*> argv = {"headwise"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(fileno(in.get()), 0);
-    dup2(fileno(out.get()), 1);
-    dup2(fileno(errors.get()), 2);
-    execv(HEADWISE_PROGRAM, const_cast<char* const*>(argv.data()));
-    _exit(127);
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("no child");
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const pid_t child = start(arguments, {fileno(in.get()), fileno(out.get()), fileno(errors.get())});
+  const int code = exit_code(child);
   return {.code = code, .out = contents(out.get()), .errors = contents(errors.get())};
+}
+
+int interrupt_program(const std::vector<std::string>& arguments, const std::string& input) {
+  int ends[2] = {};
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  const File out = temporary(), errors = temporary();
+  const pid_t child = start(arguments, {ends[0], fileno(out.get()), fileno(errors.get())});
+  int unread = write(ends[1], input.data(), input.size()) > 0 ? 1 : 0;
+  for (int i = 0; i < 6000 && unread > 0; ++i) {
+    usleep(10'000);
+    if (ioctl(ends[1], FIONREAD, &unread) != 0) break;
+  }
+  usleep(100'000);  // from reading the last byte to waiting for the next
+  kill(child, SIGINT);
+  const int code = exit_code(child);
+  close(ends[0]);
+  close(ends[1]);
+  return code;
 }
 
 std::string golden_model(const std::string& name) {

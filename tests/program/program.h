@@ -15,6 +15,9 @@ struct ProgramResult {
 /// `input` is its standard input; neither output is a terminal.
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "");
 
+/// Its exit code when it gets Ctrl-C after it has read `input` and while it waits for more.
+int interrupt_program(const std::vector<std::string>& arguments, const std::string& input);
+
 /// tests/golden/models/NAME
 std::string golden_model(const std::string& name);
 

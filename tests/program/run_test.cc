@@ -368,6 +368,11 @@ TEST_F(RunText, ShowsPeopleWhatTheyAskedFor) {
   EXPECT_EQ(result.errors, "");
 }
 
+TEST(Run, CanBeInterruptedWhileItWaitsForInput) {
+  EXPECT_EQ(interrupt_program({"run", golden_model("bert"), "--task", "hidden", "--input", "-"}, "a"),
+            130);
+}
+
 struct Wrong {
   std::vector<std::string> arguments;
   int code;
