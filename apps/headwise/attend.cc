@@ -155,9 +155,12 @@ bool asks_decoder(const Model& model, const std::vector<HeadIndex>& heads) {
   });
 }
 
-/// What the model itself would write, for a decoder that was given nothing to read.
-void write_decoder_text(const Session& session, Input& input) {
+/// A decoder that was given nothing to read reads what the model itself would write.
+void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input) {
+  if (!input.decoder_ids.empty()) return;
   GenerateOptions how = read_generation(session.folder(), session.config());
+  how.seed = seed;
+  how.stream = stream;
   how.forward = session.forward();
   if (session.config().max_positions > 0) {  // the start token needs one
     how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
@@ -174,14 +177,13 @@ void write_decoder_text(const Session& session, Input& input) {
   if (start) input.decoder_ids.insert(input.decoder_ids.begin(), *start);
 }
 
-std::vector<HeadArray> observe(const Session& session, Input& input,
+std::vector<HeadArray> observe(const Session& session, const Input& input,
                                const std::vector<HeadIndex>& heads, const std::string& what) {
   HeadRecorder recorder(session.model(), heads, what);
   const ForwardOptions forward = session.forward(&recorder);
   TokenBatch batch, decoder;
   batch.add(input.encoding.ids, input.encoding.type_ids);
-  if (session.config().encoder_decoder() && asks_decoder(session.model(), heads)) {
-    if (input.decoder_ids.empty()) write_decoder_text(session, input);
+  if (!input.decoder_ids.empty() && asks_decoder(session.model(), heads)) {
     decoder.add(input.decoder_ids);
     (void)session.model().hidden(batch, decoder, forward);
   } else {
@@ -299,6 +301,8 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
   const std::vector<HeadIndex> heads = options.heads.empty()
                                            ? default_heads(session.model(), common)
                                            : session.model().find_heads(options.heads);
+  const bool reads_decoder =
+      session.config().encoder_decoder() && asks_decoder(session.model(), heads);
   JsonWriter json;
   json.begin_object();
   json.field("what", options.what);
@@ -307,7 +311,9 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
   std::string text;
   {
     Progress progress(std::ssize(inputs), "texts", common.quiet);
-    for (Input& input : inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Input& input = inputs[i];
+      if (reads_decoder) prepare_decoder(session, common.seed, i, input);
       const std::vector<HeadArray> arrays = observe(session, input, heads, options.what);
       if (common.out_is_array()) write_array(arrays, common);
       if (common.json) {

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
+#include "io/io_testing.h"
 #include "program/golden_inputs.h"
 
 namespace headwise {
@@ -55,6 +57,21 @@ TEST(Attend, WithoutDecoderTextItReadsWhatTheModelWrites) {
   expected.insert(expected.begin(), 60);
   if (expected.back() == 3) expected.erase(expected.size() - 1);
   EXPECT_EQ(told["results"][0]["decoder_ids"], expected);
+}
+
+TEST(Attend, DrawsDecoderTextsByTheSeed) {
+  const TemporaryFolder folder;
+  for (const char* file : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy(golden_model("marian") + "/" + file, folder.path() / file);
+  }
+  folder.write("generation_config.json", R"({"do_sample": true, "temperature": 5.0})");
+  const std::vector<std::string> arguments = {"attend", folder.path().string(), "--json",   "--ids",
+                                              "5 9 3",  "--ids",                "5 9 3",    "--heads",
+                                              "cross.L0"};
+  const json one = run_json(arguments, {"--seed", "1"});
+  EXPECT_EQ(one, run_json(arguments, {"--seed", "1"}));
+  EXPECT_NE(one, run_json(arguments, {"--seed", "2"}));
+  EXPECT_NE(one["results"][0]["decoder_ids"], one["results"][1]["decoder_ids"]);
 }
 
 json part(const std::string& what, const std::vector<std::string>& more = {}) {
