@@ -121,7 +121,7 @@ void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockS
   const AttentionLayer& layer = cross_.front();
   MultiHeadAttention::Pass& pass = memory == nullptr ? scratch.cross_pass : memory->cross;
   const MultiHeadAttention& project = projecting(layer, input);
-  if (input.source.data() != nullptr) project.project_source(input.source, pass);
+  if (input.source.extent(1) > 0) project.project_source(input.source, pass);
   project.project_queries(x, pass);
   Attention how = attention_of(layer, *input.options);
   how.q_offsets = input.cross_offsets;

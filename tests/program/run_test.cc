@@ -130,6 +130,17 @@ TEST(Run, NllOfAReferenceTakesItsStartTokenOrPutsIt) {
   }
 }
 
+TEST(Run, AnEmptySourceIsTheSameAloneAndAmongOthers) {
+  const std::vector<std::string> empty = {"--ids", "", "--decoder-ids", "60 7"};
+  const std::vector<std::string> run = {"run", golden_model("marian"), "--json", "--task", "logits"};
+  const json alone = run_json(run, empty);
+  std::vector<std::string> more = empty;
+  more.insert(more.end(), {"--ids", "5 9", "--decoder-ids", "60 7"});
+  EXPECT_EQ(run_json(run, more)["results"][0], alone["results"][0]);
+  const json maps = run_json({"attend", golden_model("marian"), "--json"}, empty);
+  EXPECT_EQ(maps["results"][0]["maps"]["cross.L0.H0"], json::parse("[[], []]"));
+}
+
 TEST(Run, GeneratesTheTokensOfTransformers) {
   for (const char* name : {"gpt2", "llama", "marian", "t5"}) {
     const GoldenInputs golden(name);
