@@ -238,6 +238,9 @@ void check_options(const InputOptions& options) {
   if (!options.pairs.empty() && options.pairs.size() != options.texts.size()) {
     misuse("--pair: give one for each --text");
   }
+  if (options.paired_lines && options.file.empty()) {
+    misuse("--pairs: give the lines, with --input");
+  }
   if (!options.type_ids.empty() && options.type_ids.size() != options.ids.size()) {
     misuse("--type-ids: give one for each --ids");
   }

@@ -41,6 +41,25 @@ Batch next_batch(const std::vector<Input>& inputs, size_t begin, const RunTask& 
   return batch;
 }
 
+/// What the task does not heed must not seem to have had an effect.
+void check_heeded(const RunOptions& options, const Session& session) {
+  const auto only = [&](bool given, const char* option, std::vector<std::string_view> tasks) {
+    if (!given || std::ranges::find(tasks, options.task) != tasks.end()) return;
+    misuse(fmt::format("{} is not for {}, but for {}", option, options.task,
+                       fmt::join(tasks, " and ")));
+  };
+  only(options.max_tokens.has_value(), "--max-tokens", {"generate", "translate"});
+  only(options.beams.has_value(), "--beams", {"generate", "translate"});
+  only(options.length_penalty.has_value(), "--length-penalty", {"generate", "translate"});
+  only(options.temperature.has_value(), "--temperature", {"generate", "translate"});
+  only(options.top_k.has_value(), "--top-k", {"generate", "translate"});
+  only(options.top_p.has_value(), "--top-p", {"generate", "translate"});
+  only(options.top.has_value(), "--top", {"fill", "logits"});
+  only(options.mask.has_value(), "--mask", {"fill"});
+  only(options.input.has_decoder() && session.config().encoder_decoder(), "a text of the decoder",
+       {"hidden", "logits", "nll"});
+}
+
 void write_array(const Results& results, const CommonOptions& common) {
   std::vector<int64_t> shape = results.row_shape;
   int64_t row = 1;
@@ -56,6 +75,7 @@ void run(RunOptions options, const CommonOptions& common) {
   const auto pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
   check_task(options.task, session);
+  check_heeded(options, session);
   if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
     misuse("answer: give the --context of each --text");
   }
@@ -104,7 +124,7 @@ void run(RunOptions options, const CommonOptions& common) {
 void add_generation(CLI::App& verb, RunOptions& options) {
   const char* const group = "Generation (default: what the folder says)";
   verb.add_option("--max-tokens", options.max_tokens, "At most so many new tokens; default: 64")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(finite(0))
       ->type_name("N")
       ->group(group);
   verb.add_option("--beams", options.beams, "Beam search with so many beams; 1: greedy")
@@ -112,18 +132,20 @@ void add_generation(CLI::App& verb, RunOptions& options) {
       ->type_name("N")
       ->group(group);
   verb.add_option("--length-penalty", options.length_penalty, "Of beam search")
+      ->check(finite())
       ->type_name("X")
       ->group(group);
   verb.add_option("--temperature", options.temperature,
                   "Draw tokens at this temperature; 0: greedy")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(finite(0))
       ->type_name("X")
       ->group(group);
   verb.add_option("--top-k", options.top_k, "Draw among the k most probable tokens; 0: all")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(finite(0))
       ->type_name("K")
       ->group(group);
   verb.add_option("--top-p", options.top_p, "Draw among the tokens that make up this probability")
+      ->check(finite(0))
       ->type_name("P")
       ->group(group);
 }

@@ -17,7 +17,7 @@ std::string bar(float share) {
 
 class Fill : public RunTask {
  public:
-  Fill(const Session& session, const RunOptions& options) : session_(session), top_(options.top) {
+  Fill(const Session& session, const RunOptions& options) : session_(session), top_(options.top.value_or(kTop)) {
     if (session.tokenizer() != nullptr) mask_ = session.tokenizer()->special_tokens().mask;
     if (options.mask) mask_ = options.mask;
     if (mask_) return;

@@ -276,8 +276,8 @@ class Nll : public RunTask {
 std::unique_ptr<RunTask> make_hidden(const Session& session) {
   return std::make_unique<Hidden>(session);
 }
-std::unique_ptr<RunTask> make_logits(const Session& session, int64_t top) {
-  return std::make_unique<Logits>(session, top);
+std::unique_ptr<RunTask> make_logits(const Session& session, const RunOptions& options) {
+  return std::make_unique<Logits>(session, options.top.value_or(kTop));
 }
 std::unique_ptr<RunTask> make_embed(const Session& session) {
   return std::make_unique<Embed>(session);

@@ -58,7 +58,7 @@ void check_task(const std::string& name, const Session& session) {
 std::unique_ptr<RunTask> make_task(const std::string& name, const Session& session,
                                    const RunOptions& options) {
   if (name == "hidden") return make_hidden(session);
-  if (name == "logits") return make_logits(session, options.top);
+  if (name == "logits") return make_logits(session, options);
   if (name == "embed") return make_embed(session);
   if (name == "nll") return make_nll(session);
   if (name == "fill") return make_fill(session, options);

@@ -12,10 +12,12 @@
 
 namespace headwise::program {
 
+constexpr int64_t kTop = 5;  // candidates that are shown, unless told otherwise
+
 struct RunOptions {
   InputOptions input{};
   std::string task{};  // empty: the natural one
-  int64_t top = 5;
+  std::optional<int64_t> top{};
   std::optional<int32_t> mask{};
   std::optional<int64_t> max_tokens{}, beams{}, top_k{};
   std::optional<float> length_penalty{}, temperature{}, top_p{};
@@ -79,7 +81,7 @@ std::unique_ptr<RunTask> make_task(const std::string& name, const Session& sessi
                                    const RunOptions& options);
 
 std::unique_ptr<RunTask> make_hidden(const Session& session);
-std::unique_ptr<RunTask> make_logits(const Session& session, int64_t top);
+std::unique_ptr<RunTask> make_logits(const Session& session, const RunOptions& options);
 std::unique_ptr<RunTask> make_embed(const Session& session);
 std::unique_ptr<RunTask> make_nll(const Session& session);
 std::unique_ptr<RunTask> make_fill(const Session& session, const RunOptions& options);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +33,7 @@ void add_common(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
   app.add_option("--seed", common.seed, "Of random numbers; default: 0")
+      ->check(finite(0))
       ->each([&common](const std::string&) { common.has_seed = true; })
       ->type_name("S");
   app.add_flag("--quiet", common.quiet, "No progress and no remarks on standard error");
@@ -48,6 +51,20 @@ CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& de
     run();
   });
   return verb;
+}
+
+CLI::Validator finite(std::optional<double> least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || after != end || !std::isfinite(value)) {
+      return fmt::format("{} is no number", text);
+    }
+    if (least && value < *least) return fmt::format("{} is below {}", text, *least);
+    return "";
+  };
+  return CLI::Validator(check, "");
 }
 
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,

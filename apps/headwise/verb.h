@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
+
+/// Checks that an option is a number, neither infinite nor below `least`, and says so in words.
+CLI::Validator finite(std::optional<double> least = std::nullopt);
 
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
