@@ -201,8 +201,13 @@ MapTokens tokens_of(const Session& session, const Input& input, const AttentionS
                     const std::string& what) {
   const bool reads_decoder = session.config().encoder_decoder() && site.side == Side::decoder;
   const bool cross = site.kind == AttentionKind::cross;
-  const std::vector<std::string> text = session.tokens(input.encoding.ids);
-  const std::vector<std::string> own = reads_decoder ? session.tokens(input.decoder_ids) : text;
+  const auto shown = [&](std::span<const int32_t> ids) {
+    std::vector<std::string> tokens = session.tokens(ids);
+    for (std::string& token : tokens) token = printable(token);
+    return tokens;
+  };
+  const std::vector<std::string> text = shown(input.encoding.ids);
+  const std::vector<std::string> own = reads_decoder ? shown(input.decoder_ids) : text;
   const bool of_keys = what == "k" || what == "v";
   return {.rows = cross && of_keys ? text : own, .columns = cross ? text : own};
 }

@@ -290,7 +290,7 @@ class Answer : public RunTask {
     if (!results.is_json()) {
       results.text += fmt::format(
           "{}\n    {}  ({:.1f} %)\n", caption(session_, input),
-          known ? answer : fmt::format("tokens {} to {}", span.first, span.last), 100 * span.score);
+          known ? printable(answer) : fmt::format("tokens {} to {}", span.first, span.last), 100 * span.score);
       return;
     }
     results.begin(input);

@@ -101,7 +101,7 @@ class Logits : public RunTask {
       results.text += "  " + padded(token, 14);
       if (words) {
         for (const int32_t id : largest(row_of(logits, static_cast<int64_t>(i)), top_)) {
-          results.text += fmt::format("  {} {:.3f}", session_.tokens({&id, 1}).front(),
+          results.text += fmt::format("  {} {:.3f}", printable(session_.tokens({&id, 1}).front()),
                                       logits(static_cast<int64_t>(i), id));
         }
       } else {

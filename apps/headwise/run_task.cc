@@ -101,9 +101,7 @@ std::string caption(const Session& session, const Input& input) {
   if (text.empty()) {
     text = fmt::format("{}", fmt::join(session.tokens(input.encoding.ids), " "));
   }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
+  text = printable(text);
   constexpr size_t kMost = 70;
   if (text.size() <= kMost) return text;
   size_t end = kMost;
@@ -116,9 +114,27 @@ size_t display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
+std::string printable(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool last = at + 1 == text.size();
+    // U+0080 to U+009F are controls, too; in UTF-8 they are C2 80 to C2 9F.
+    const bool wide = byte == 0xC2 && !last && static_cast<unsigned char>(text[at + 1]) < 0xA0;
+    if (byte == '\n' || byte == '\t') {
+      result += byte == '\n' ? "\\n" : "\\t";
+    } else if (byte < ' ' || byte == 0x7F || wide) {
+      result += fmt::format("\\x{:02x}", wide ? static_cast<unsigned char>(text[++at]) : byte);
+    } else {
+      result += text[at];
+    }
+  }
+  return result;
+}
+
 std::string padded(std::string_view text, size_t width) {
-  std::string result(text);
-  for (size_t n = display_width(text); n < width; ++n) result += ' ';
+  std::string result = printable(text);
+  for (size_t n = display_width(result); n < width; ++n) result += ' ';
   return result;
 }
 

@@ -100,6 +100,9 @@ States states_of(const Session& session, const Batch& batch);
 /// What a text says, shortened for a line.
 std::string caption(const Session& session, const Input& input);
 
+/// With escapes for control characters, which a terminal would obey: "\\n", "\\x1b".
+std::string printable(std::string_view text);
+
 /// A token in a column of a table for people.
 std::string padded(std::string_view text, size_t width);
 size_t display_width(std::string_view text);

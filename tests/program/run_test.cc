@@ -384,6 +384,21 @@ TEST(Run, CanBeInterruptedWhileItWaitsForInput) {
             130);
 }
 
+TEST_F(RunText, EscapesWhatATerminalWouldObey) {
+  std::ofstream(folder_ + "/vocab.txt")
+      << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\x1b[31mred\na\u009bb\n\tc\n";
+  const ProgramResult result =
+      run_program({"run", folder_, "--task", "hidden", "--ids", "5 6 7", "--text", "x\x1b[2J"});
+  EXPECT_EQ(result.code, 0) << result.errors;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\\x1b[31mred"), HasSubstr("a\\x9bb"), HasSubstr("\\tc"),
+                                HasSubstr("x\\x1b[2J")));
+  const ProgramResult map = run_program({"attend", folder_, "--ids", "5 6 7"});
+  for (const std::string& out : {result.out, map.out}) {
+    EXPECT_EQ(out.find_first_of("\x1b\t"), std::string::npos);
+    EXPECT_EQ(out.find("\u009b"), std::string::npos);
+  }
+}
+
 struct Wrong {
   std::vector<std::string> arguments;
   int code;
