@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "golden/text_golden.h"
+#include "headwise/text/tokenizer_kind.h"
 
 namespace headwise::golden {
 namespace {
@@ -101,6 +102,10 @@ std::string expected_decoding(const std::string& field) {
 }
 
 TEST_P(TokenizerGolden, HasTheSameSize) { EXPECT_EQ(tokenizer_.size(), expected_.size); }
+
+TEST_P(TokenizerGolden, IsOfTheKindThatItsFilesSay) {
+  EXPECT_EQ(tokenizer_kind(text_folder() / "tokenizers" / GetParam().folder), tokenizer_.kind());
+}
 
 TEST_P(TokenizerGolden, EncodesReadableCases) {
   EXPECT_GE(expected_.cases.size(), 10u);

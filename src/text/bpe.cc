@@ -77,8 +77,6 @@ class Bpe : public Model {
     words_apart_ = !options.raw_bytes && !options.ignore_merges && can_split_words(merges);
   }
 
-  std::string kind() const override { return options_.raw_bytes ? "byte-level BPE" : "BPE"; }
-
  protected:
   size_t part_end(std::string_view word, size_t begin) const override {
     if (!words_apart_) return word.size();

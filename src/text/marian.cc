@@ -147,7 +147,6 @@ class MarianPipeline : public Pipeline {
     return added ? added : vocabulary_.find(token);
   }
   bool is_special(int32_t id) const override { return added_.token(id) != nullptr; }
-  std::string kind() const override { return "SentencePiece"; }
 
  private:
   // A language code such as >>fra<< stands before what SentencePiece sees.
@@ -205,7 +204,7 @@ class MarianPipeline : public Pipeline {
 }  // namespace
 
 TokenizerParts read_marian_files(const FolderConfig& config) {
-  TokenizerParts parts;
+  TokenizerParts parts{.kind = "SentencePiece"};
   auto pipeline = std::make_unique<MarianPipeline>(config);
   const TemplateItem end{-1, pipeline->end(), 0};
   parts.post_processor.single = {{0, 0, 0}, end};

@@ -80,7 +80,6 @@ class Model {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   /// How many tokens the file lists, equal ones counted; ids behind them are free.
   virtual size_t entries() const { return vocabulary_.size(); }
-  virtual std::string kind() const = 0;
 
  protected:
   explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}

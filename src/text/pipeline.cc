@@ -85,8 +85,6 @@ class StandardPipeline : public Pipeline {
     return added != nullptr && added->special;
   }
 
-  std::string kind() const override { return parts_.model->kind(); }
-
  private:
   void split(Workspace& workspace) const {
     SplitText& split = workspace.split;

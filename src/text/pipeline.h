@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "headwise/text/tokenizer.h"
-#include "io/file.h"
 #include "text/added_tokens.h"
 #include "text/decoder.h"
 #include "text/model.h"
@@ -63,7 +62,6 @@ class Pipeline {
   virtual std::string token(int32_t id) const = 0;
   virtual std::optional<int32_t> id(std::string_view token) const = 0;
   virtual bool is_special(int32_t id) const = 0;
-  virtual std::string kind() const = 0;
 };
 
 /// The parts of a tokenizer.json; only the model must be there.
@@ -79,6 +77,7 @@ std::unique_ptr<const Pipeline> make_pipeline(PipelineParts parts);
 
 /// All of a tokenizer.
 struct TokenizerParts {
+  std::string kind{};
   std::unique_ptr<const Pipeline> pipeline{};
   PostProcessor post_processor{};
   Tokenizer::SpecialTokens special_tokens{};
@@ -103,7 +102,6 @@ struct FolderConfig {
   std::string family{};        // "bert", "roberta", "llama", …; empty if nothing says it
   bool takes_json_as_it_is = false;  // the class is transformers' general one
 
-  bool has(const char* file) const { return is_there(folder / file); }
   JsonObject object() const;  // tokenizer_config.json
 
   /// "bos_token" and such: the content, or nothing.
@@ -112,7 +110,14 @@ struct FolderConfig {
   AddedToken special_token(const char* name, const char* usual, bool lstrip = false) const;
 };
 
+/// The file that a folder's tokenizer is read from: the first of those that there are. Empty if there
+/// is none.
+std::string tokenizer_file(const std::filesystem::path& folder);
+
 TokenizerParts read_tokenizer_json(const FolderConfig& config);
+
+/// The kind of tokenizer that a tokenizer.json describes.
+std::string kind_of(const JsonObject& file);
 
 /// Changes a tokenizer.json to what the class of its tokenizer makes of it in transformers.
 void build_as_class(const FolderConfig& config, nlohmann::json& file);
@@ -120,7 +125,7 @@ void build_as_class(const FolderConfig& config, nlohmann::json& file);
 /// Each reads the files of a family, without tokenizer.json; added tokens of other files go behind.
 TokenizerParts read_word_piece_files(const FolderConfig& config);  // vocab.txt
 TokenizerParts read_byte_level_files(const FolderConfig& config);  // vocab.json, merges.txt
-TokenizerParts read_sentencepiece_files(const FolderConfig& config, const char* file);
+TokenizerParts read_sentencepiece_files(const FolderConfig& config, const std::string& file);
 TokenizerParts read_marian_files(const FolderConfig& config);  // source.spm, target.spm, vocab.json
 
 /// Tokens of added_tokens.json and of tokenizer_config.json, in the order of their ids.

@@ -85,7 +85,7 @@ Json metaspace(const char* scheme, bool split) {
 
 class FamilyReader {
  public:
-  FamilyReader(const FolderConfig& config, const char* file)
+  FamilyReader(const FolderConfig& config, const std::string& file)
       : config_(config),
         where_((config.folder / file).string()),
         model_(read_sentencepiece_model(config.folder / file)) {
@@ -196,7 +196,9 @@ class FamilyReader {
     };
     std::unique_ptr<const Normalizer> normalizer;
     if (has_charsmap_) normalizer = make_charsmap_normalizer(model_.charsmap, where_);
-    return assemble(description, false, make_model, std::move(normalizer));
+    TokenizerParts parts = assemble(description, false, make_model, std::move(normalizer));
+    parts.kind = model_.kind();
+    return parts;
   }
 
   const FolderConfig& config_;
@@ -209,11 +211,10 @@ class FamilyReader {
 
 }  // namespace
 
-TokenizerParts read_sentencepiece_files(const FolderConfig& config, const char* file) {
+TokenizerParts read_sentencepiece_files(const FolderConfig& config, const std::string& file) {
   FamilyReader reader(config, file);
-  const std::string_view name = file;
-  const std::string usual = name == "spiece.model"              ? "t5"
-                            : name == "sentencepiece.bpe.model" ? "xlm-roberta"
+  const std::string usual = file == "spiece.model"              ? "t5"
+                            : file == "sentencepiece.bpe.model" ? "xlm-roberta"
                                                                 : "llama";
   const std::string family = config.family.empty() ? usual : config.family;
   if (family == "llama" || family == "mistral") return reader.llama();

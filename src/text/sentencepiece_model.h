@@ -18,6 +18,8 @@ struct SentencePieceModel {
   std::vector<Piece> pieces{};
   int algorithm = kUnigram;
   std::string charsmap{};  // of the normalizer; may be empty
+
+  const char* kind() const { return algorithm == kBpe ? "BPE" : "Unigram"; }
 };
 
 /// Throws Error if the file is no such model.

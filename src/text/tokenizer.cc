@@ -240,6 +240,6 @@ bool Tokenizer::is_special(int32_t id) const { return impl_->parts().pipeline->i
 const Tokenizer::SpecialTokens& Tokenizer::special_tokens() const {
   return impl_->parts().special_tokens;
 }
-std::string Tokenizer::kind() const { return impl_->parts().pipeline->kind(); }
+std::string Tokenizer::kind() const { return impl_->parts().kind; }
 
 }  // namespace headwise

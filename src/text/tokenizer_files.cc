@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "io/file.h"
 #include "text/pipeline.h"
 
 namespace headwise::text {
@@ -95,17 +96,25 @@ void apply_config(const FolderConfig& config, TokenizerParts& parts) {
 }
 
 std::optional<TokenizerParts> read_files(const FolderConfig& config) {
-  if (config.has("tokenizer.json")) return read_tokenizer_json(config);
-  if (config.has("source.spm")) return read_marian_files(config);
-  if (config.has("vocab.txt")) return read_word_piece_files(config);
-  if (config.has("vocab.json") && config.has("merges.txt")) return read_byte_level_files(config);
-  for (const char* file : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
-    if (config.has(file)) return read_sentencepiece_files(config, file);
-  }
-  return std::nullopt;
+  const std::string file = tokenizer_file(config.folder);
+  if (file.empty()) return std::nullopt;
+  if (file == "tokenizer.json") return read_tokenizer_json(config);
+  if (file == "source.spm") return read_marian_files(config);
+  if (file == "vocab.txt") return read_word_piece_files(config);
+  if (file == "vocab.json") return read_byte_level_files(config);
+  return read_sentencepiece_files(config, file);
 }
 
 }  // namespace
+
+std::string tokenizer_file(const std::filesystem::path& folder) {
+  for (const char* file : {"tokenizer.json", "source.spm", "vocab.txt", "vocab.json",
+                           "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    const bool whole = std::string_view(file) != "vocab.json" || is_there(folder / "merges.txt");
+    if (whole && is_there(folder / file)) return file;
+  }
+  return "";
+}
 
 JsonObject FolderConfig::object() const {
   return JsonObject(tokenizer, (folder / "tokenizer_config.json").string());

@@ -1,6 +1,7 @@
 // tokenizer.json: its model and added tokens, and how the parts go together.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -43,6 +44,17 @@ std::string model_type(const JsonObject& model) {
   if (model.has("merges")) return "BPE";
   if (model.value("vocab").is_array()) return "Unigram";
   return model.has("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
+
+/// Whether a part is of the type, or one of a sequence is.
+bool has_part(const Json& in, const std::string& type) {
+  if (in.is_object()) {
+    const auto found = in.find("type");
+    if (found != in.end() && *found == type) return true;
+  }
+  return in.is_structured() && std::any_of(in.begin(), in.end(), [&](const Json& inside) {
+           return inside.is_structured() && has_part(inside, type);
+         });
 }
 
 std::unique_ptr<const Model> read_unigram(const JsonObject& model, std::string_view vocabulary,
@@ -198,8 +210,16 @@ TokenizerParts read_tokenizer_json(const FolderConfig& config) {
   }
   const JsonObject model = file.object("model");
   ModelReader reader{model, large, where};
-  return assemble(file, reader.can_read_bytes(),
-                  [&](bool raw_bytes) { return reader.read(raw_bytes); });
+  TokenizerParts parts = assemble(file, reader.can_read_bytes(),
+                                  [&](bool raw_bytes) { return reader.read(raw_bytes); });
+  parts.kind = kind_of(file);
+  return parts;
+}
+
+std::string kind_of(const JsonObject& file) {
+  const std::string type = model_type(file.object("model"));
+  const bool bytes = file.has("pre_tokenizer") && has_part(file.value("pre_tokenizer"), "ByteLevel");
+  return type == "BPE" && bytes ? "byte-level BPE" : type;
 }
 
 }  // namespace headwise::text

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/error.h"
+#include "headwise/text/tokenizer_kind.h"
 #include "io/io_testing.h"
 
 namespace headwise {
@@ -274,6 +275,23 @@ TEST_F(TokenizerFile, TakesTheSpaceBeforeATokenOnce) {
   json["added_tokens"][0]["lstrip"] = true;
   const Tokenizer tokenizer = load(json);
   EXPECT_EQ(tokenizer.encode(std::string(1'000'000, ' ')).ids.size(), 1'000'000u);  // in no time
+}
+
+TEST_F(TokenizerFile, IsOfOneKindLoadedOrNot) {
+  const auto kind = [&] {
+    EXPECT_EQ(tokenizer_kind(folder_.path()), Tokenizer::load(folder_.path()).kind());
+    return tokenizer_kind(folder_.path()).value();
+  };
+  folder_.write("tokenizer.model", piece("a", 0) + field(2, "\x18\x02"));  // BPE
+  folder_.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  EXPECT_EQ(kind(), "WordPiece");
+  folder_.write("tokenizer.json", R"({"model": {"vocab": {"a": 0}, "merges": []},
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel",
+      "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]}})");
+  EXPECT_EQ(kind(), "byte-level BPE");  // whatever comes first
+  folder_.write("tokenizer.json", R"({"decoder": {"type": "ByteLevel"},
+    "model": {"vocab": {"a": 0}, "merges": []}})");
+  EXPECT_EQ(kind(), "BPE");  // a decoder alone does not make it one
 }
 
 TEST_F(TokenizerFile, ThereMayBeNone) {

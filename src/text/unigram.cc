@@ -56,7 +56,6 @@ class Unigram : public Model {
     }
   }
 
-  std::string kind() const override { return "Unigram"; }
   size_t entries() const override { return scores_.size(); }
 
  protected:

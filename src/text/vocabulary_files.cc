@@ -140,10 +140,11 @@ TokenizerParts read_word_piece_files(const FolderConfig& config) {
             : template_json({c, "$A:0", s + ":0"}, {c, "$A:0", s + ":0", "$B:1", s + ":1"},
                             vocabulary);
   add_tokens(description, {unk, sep, pad, cls, mask}, config);
-  const JsonObject parts(description, file.string());
-  return assemble(parts, false, [&](bool) {
+  TokenizerParts parts = assemble(JsonObject(description, file.string()), false, [&](bool) {
     return make_word_piece(std::move(vocabulary), unk.content, "##", 100, file.string());
   });
+  parts.kind = "WordPiece";
+  return parts;
 }
 
 TokenizerParts read_byte_level_files(const FolderConfig& config) {
@@ -195,10 +196,12 @@ TokenizerParts read_byte_level_files(const FolderConfig& config) {
                      "model_type in config.json",
                  .hint = "with transformers, save the tokenizer with its tokenizer.json"});
   }
-  const JsonObject parts(description, file.string());
-  return assemble(parts, has_all_bytes(vocabulary), [&](bool raw_bytes) {
+  const JsonObject object_of_parts(description, file.string());
+  TokenizerParts parts = assemble(object_of_parts, has_all_bytes(vocabulary), [&](bool raw_bytes) {
     return make_bpe(std::move(vocabulary), merges, {.raw_bytes = raw_bytes}, file.string());
   });
+  parts.kind = "byte-level BPE";
+  return parts;
 }
 
 }  // namespace headwise::text

@@ -28,8 +28,6 @@ class WordPiece : public Model {
     later_ = Trie(std::move(later));
   }
 
-  std::string kind() const override { return "WordPiece"; }
-
  protected:
   void tokenize_part(std::string_view word, ModelScratch&,
                      std::vector<ModelToken>& out) const override {
@@ -70,8 +68,6 @@ class WordLevel : public Model {
  public:
   WordLevel(Vocabulary words, const std::string& unk_token, const std::string& where)
       : Model(std::move(words)), unknown_(vocabulary(), unk_token, where) {}
-
-  std::string kind() const override { return "WordLevel"; }
 
  protected:
   void tokenize_part(std::string_view word, ModelScratch&,

@@ -103,7 +103,7 @@ TEST(Inspect, TellsTheTokenizerOfAFolder) {
        {std::pair("bert-uncased", "WordPiece"), std::pair("gpt2", "byte-level BPE"),
         std::pair("llama2", "BPE"), std::pair("t5", "Unigram"),
         std::pair("bert-vocab", "WordPiece"), std::pair("gpt2-files", "byte-level BPE"),
-        std::pair("t5-sentencepiece", "SentencePiece")}) {
+        std::pair("t5-sentencepiece", "Unigram"), std::pair("marian", "SentencePiece")}) {
     EXPECT_EQ(tokenizer_kind(text + folder), kind) << folder;
   }
   EXPECT_EQ(tokenizer_kind(golden_model("gpt2")), std::nullopt);

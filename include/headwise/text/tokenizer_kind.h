@@ -8,8 +8,7 @@
 namespace headwise {
 
 /// As Tokenizer::kind() says it: "WordPiece", "BPE", "byte-level BPE", "Unigram", "SentencePiece";
-/// nothing if the folder has none. Of tokenizer.json only what stands before the vocabulary is
-/// read.
+/// nothing if the folder has none.
 std::optional<std::string> tokenizer_kind(const std::filesystem::path& folder);
 
 }  // namespace headwise
