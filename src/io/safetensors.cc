@@ -26,16 +26,19 @@ struct DtypeRow {
   size_t bytes;
   bool is_float;
 };
-constexpr std::array<DtypeRow, 10> kDtypes = {{{"BOOL", 1, false},
+constexpr std::array<DtypeRow, 13> kDtypes = {{{"BOOL", 1, false},
                                                {"U8", 1, false},
                                                {"I8", 1, false},
                                                {"I16", 2, false},
+                                               {"U16", 2, false},
                                                {"F16", 2, true},
                                                {"BF16", 2, true},
                                                {"I32", 4, false},
+                                               {"U32", 4, false},
                                                {"F32", 4, true},
                                                {"F64", 8, true},
-                                               {"I64", 8, false}}};
+                                               {"I64", 8, false},
+                                               {"U64", 8, false}}};
 
 const DtypeRow& row(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)]; }
 

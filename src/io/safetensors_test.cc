@@ -57,6 +57,16 @@ TEST(SafetensorsFile, MayHoldNothingScalarsEmptyTensorsAndMetadata) {
   EXPECT_EQ(parsed.metadata.at("format"), "pt");
 }
 
+TEST(SafetensorsFile, MayHoldUnsignedNumbersBesideTheWeights) {
+  for (const auto& [dtype, bytes] : {std::pair("U16", 2), std::pair("U32", 4), std::pair("U64", 8)}) {
+    const Safetensors parsed = parse(safetensors("{" + tensor("n", "[1]", 0, bytes, dtype) + "}",
+                                                 std::string(static_cast<size_t>(bytes), 'x')));
+    EXPECT_EQ(to_string(parsed.tensors[0].dtype), dtype);
+    EXPECT_EQ(byte_size(parsed.tensors[0].dtype), static_cast<size_t>(bytes));
+    EXPECT_FALSE(is_float(parsed.tensors[0].dtype));
+  }
+}
+
 TEST(SafetensorsFile, IsTooShort) {
   EXPECT_THAT(refused(""), says("too short", "", "0 bytes", "at least 8 bytes"));
   EXPECT_THAT(refused("1234567"), says("too short", "", "7 bytes", "at least 8 bytes"));
@@ -145,7 +155,7 @@ TEST(SafetensorsHeader, HasMetadataThatIsNoText) {
 
 TEST(SafetensorsHeader, HasAnUnknownDtypeOrField) {
   EXPECT_THAT(refused_header("{" + tensor("w", "[4]", 0, 4, "F8_E4M3") + "}", "1234"),
-              says("unknown dtype", "tensor \"w\".dtype", "\"F8_E4M3\"", "BOOL, U8, I8, I16, F16"));
+              says("unknown dtype", "tensor \"w\".dtype", "\"F8_E4M3\"", "BOOL, U8, I8, I16, U16"));
   EXPECT_THAT(refused_header(R"({"w":{"dtype":7,"shape":[],"data_offsets":[0,4]}})", "1234"),
               says("no string", "tensor \"w\".dtype", "7", "a string"));
   EXPECT_THAT(refused_header(R"({"w":{"scale":2}})"),

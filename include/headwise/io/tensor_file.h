@@ -17,7 +17,7 @@
 namespace headwise {
 
 /// The order of the format's own writer: by alignment.
-enum class Dtype { kBool, kU8, kI8, kI16, kF16, kBF16, kI32, kF32, kF64, kI64 };
+enum class Dtype { kBool, kU8, kI8, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kF64, kI64, kU64 };
 
 std::string to_string(Dtype dtype);  // "BF16", as the file says
 size_t byte_size(Dtype dtype);       // of one element
