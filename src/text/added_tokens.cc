@@ -57,7 +57,10 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary
       normalized = text.text();
       check_token_length(normalized, "added tokens, normalized");
     }
+    const AddedToken* before = this->token(id);
+    const bool special = token.special || (before != nullptr && before->special);
     tokens_[id] = {token, std::move(normalized)};
+    tokens_[id].token.special = special;  // once special, it stays so
     ids_[token.content] = id;
   }
   source_ = make_matcher(false);

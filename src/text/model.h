@@ -78,6 +78,8 @@ class Model {
   void tokenize(std::string_view word, ModelScratch& scratch, std::vector<ModelToken>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// Whether the token stands for any text, and shows as that text instead of its name.
+  virtual bool shows_text(int32_t) const { return false; }
   /// How many tokens the file lists, equal ones counted; ids behind them are free.
   virtual size_t entries() const { return vocabulary_.size(); }
 

@@ -150,7 +150,10 @@ class StandardPipeline : public Pipeline {
       token.id = found.id;
       token.word = word;
       if (parts_.needs_space_counts) {
-        const SpaceCounts counts = space_counts_[static_cast<size_t>(found.id)];
+        const SpaceCounts counts =
+            parts_.model->shows_text(found.id)
+                ? count_space(split.bytes(piece).substr(found.begin, found.end - found.begin))
+                : space_counts_[static_cast<size_t>(found.id)];
         token.space_before = counts.before;
         token.space_behind = counts.behind;
       }

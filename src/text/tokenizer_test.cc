@@ -163,12 +163,12 @@ TEST_F(TokenizerFile, RefusesTextsThatGrowWithoutBound) {
   for (int i = 0; i < 9; ++i) steps.push_back(replace("a", std::string(16, 'a')));
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
   const Tokenizer ninefold = load(json);
-  EXPECT_THAT(ninefold.encode("b").ids.size(), 3);
+  EXPECT_EQ(ninefold.encode("b").ids.size(), 3u);
   EXPECT_THAT(headwise::error_of([&] { ninefold.encode("a"); }).what, HasSubstr("too long"));
   json["normalizer"] = replace("a", std::string(60'000, 'a'));
   json["added_tokens"] = {added("un")};
   const Tokenizer wide = load(json);
-  EXPECT_EQ(wide.encode("unaun").ids.size(), 5);  // a short text may grow by much
+  EXPECT_EQ(wide.encode("unaun").ids.size(), 5u);  // a short text may grow by much
   std::string many;
   for (int i = 0; i < 100; ++i) many += "una";  // but not each of its pieces
   EXPECT_THAT(headwise::error_of([&] { wide.encode(many); }).got, HasSubstr("of 300"));
@@ -226,6 +226,26 @@ TEST_F(TokenizerFile, AddedTokensComeBehindRepeatedPieces) {
   const Tokenizer tokenizer = load(json);
   EXPECT_THAT(tokenizer.encode("a<x>b<y>").ids, ElementsAre(2, 4, 3, 5));  // as tokenizers has it
   EXPECT_EQ(tokenizer.size(), 6);
+}
+
+// The values are those of the tokenizers package.
+TEST_F(TokenizerFile, TrimsUnknownTextOfUnigramByItself) {
+  Json json = unigram();
+  json["post_processor"] = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
+  const Tokenizer tokenizer = load(json);
+  EXPECT_THAT(tokenizer.encode(" z a").code_points, ElementsAre(TokenSpan{1, 2}, TokenSpan{3, 4}));
+  EXPECT_THAT(tokenizer.encode("zz a ").code_points,
+              ElementsAre(TokenSpan{0, 2}, TokenSpan{3, 4}, TokenSpan{5, 5}));
+}
+
+TEST_F(TokenizerFile, ATokenThatIsAddedAgainStaysSpecial) {
+  Json json = unigram();
+  json["added_tokens"] = {added("<x>", true), added("<x>", false)};
+  const Tokenizer tokenizer = load(json);
+  EXPECT_EQ(tokenizer.size(), 5);
+  EXPECT_TRUE(tokenizer.is_special(4));
+  EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{2, 4}), "a");
 }
 
 /// A field of a protocol buffer that holds bytes.

@@ -57,6 +57,7 @@ class Unigram : public Model {
   }
 
   size_t entries() const override { return scores_.size(); }
+  bool shows_text(int32_t id) const override { return unk_ == id; }
 
  protected:
   void tokenize_part(std::string_view word, ModelScratch& scratch,

@@ -62,7 +62,8 @@ class Tokenizer {
   Encoding encode(std::string_view first, std::string_view second,
                   const EncodeOptions& options = {}) const;
 
-  /// Ids without a token are left out.
+  /// Ids without a token are left out. Special tokens are skipped by what they are; the tokenizers
+  /// package goes by their text, and keeps one whose normalized text differs.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
   int64_t size() const;                 // the largest id + 1
