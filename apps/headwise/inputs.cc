@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -42,8 +44,14 @@ std::vector<std::string> read_lines(const std::string& name) {
   std::ifstream file;
   if (name != "-") {
     file.open(name, std::ios::binary);
-    if (!file || std::filesystem::is_directory(name)) {
-      throw Error({.what = "the file cannot be read", .where = name, .expected = "a text file"});
+    const std::string reason = std::generic_category().message(errno);
+    const bool is_folder = std::filesystem::is_directory(name);
+    if (!file || is_folder) {
+      throw Error({.what = "the file cannot be read",
+                   .where = name,
+                   .got = is_folder ? "a folder" : reason,
+                   .expected = "a text file",
+                   .hint = "- reads standard input, --text takes a text itself"});
     }
   }
   std::istream& in = name == "-" ? std::cin : file;

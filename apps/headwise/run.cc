@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/io/npy.h"
-#include "headwise/model/sentence_embedding.h"
 #include "progress.h"
 #include "run_task.h"
 
@@ -72,7 +72,7 @@ void write_array(const Results& results, const CommonOptions& common) {
 void run(RunOptions options, const CommonOptions& common) {
   options.seed = common.seed;
   const Session session(options.input);
-  const auto pooling = SentencePooling::find(session.folder());
+  std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
   check_task(options.task, session);
   check_heeded(options, session);
@@ -85,7 +85,7 @@ void run(RunOptions options, const CommonOptions& common) {
                                                 {.pairs = options.task == "answer",
                                                  .cut_at = cut_at,
                                                  .start_decoder = options.task == "nll"});
-  const std::unique_ptr<RunTask> task = make_task(options.task, session, options);
+  const std::unique_ptr<RunTask> task = make_task(session, options, std::move(pooling));
   if (common.out_is_array() && !task->has_array()) {
     misuse(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
   }

@@ -17,7 +17,8 @@ std::string bar(float share) {
 
 class Fill : public RunTask {
  public:
-  Fill(const Session& session, const RunOptions& options) : session_(session), top_(options.top.value_or(kTop)) {
+  Fill(const Session& session, const RunOptions& options)
+      : session_(session), top_(options.top.value_or(kTop)) {
     if (session.tokenizer() != nullptr) mask_ = session.tokenizer()->special_tokens().mask;
     if (options.mask) mask_ = options.mask;
     if (mask_) return;
@@ -290,7 +291,8 @@ class Answer : public RunTask {
     if (!results.is_json()) {
       results.text += fmt::format(
           "{}\n    {}  ({:.1f} %)\n", caption(session_, input),
-          known ? printable(answer) : fmt::format("tokens {} to {}", span.first, span.last), 100 * span.score);
+          known ? printable(answer) : fmt::format("tokens {} to {}", span.first, span.last),
+          100 * span.score);
       return;
     }
     results.begin(input);

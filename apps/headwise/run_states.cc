@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/model/score.h"
-#include "headwise/model/sentence_embedding.h"
 #include "run_task.h"
 
 namespace headwise::program {
@@ -93,9 +93,8 @@ class Logits : public RunTask {
   void show(const States& states, int64_t begin, const std::vector<int64_t>& rows,
             View<const float, 2> logits, Results& results) const {
     const ModelConfig& config = session_.config();
-    const bool words = logits.extent(1) != std::ssize(config.labels) &&
-                       (config.task == Task::masked_lm || config.task == Task::causal_lm ||
-                        config.task == Task::seq2seq_lm);
+    const bool words = config.task == Task::masked_lm || config.task == Task::causal_lm ||
+                       config.task == Task::seq2seq_lm;
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto token = session_.tokens({&states.ids[begin + rows[i]], 1}).front();
       results.text += "  " + padded(token, 14);
@@ -117,11 +116,8 @@ class Logits : public RunTask {
 
 class Embed : public RunTask {
  public:
-  explicit Embed(const Session& session) : session_(session) {
-    auto described = SentencePooling::find(session.folder());
-    pooling_ = std::make_unique<SentencePooling>(described ? std::move(*described)
-                                                           : SentencePooling::mean());
-  }
+  Embed(const Session& session, SentencePooling pooling)
+      : session_(session), pooling_(std::move(pooling)) {}
 
   void run(const Batch& batch, Results& results) override {
     for (const Input& input : batch.inputs) {
@@ -132,7 +128,7 @@ class Embed : public RunTask {
                    .expected = "at least one token"});
     }
     const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
-    const Activations embedded = pooling_->embed(hidden.rows, batch.tokens.offsets);
+    const Activations embedded = pooling_.embed(hidden.rows, batch.tokens.offsets);
     results.keep(embedded.rows);
     for (int64_t b = 0; b < batch.texts(); ++b) {
       const auto row = row_of(embedded.rows, b);
@@ -179,7 +175,7 @@ class Embed : public RunTask {
   }
 
   const Session& session_;
-  std::unique_ptr<SentencePooling> pooling_;
+  SentencePooling pooling_;
   std::vector<std::string> captions_;
   std::vector<std::vector<float>> rows_;
 };
@@ -279,8 +275,8 @@ std::unique_ptr<RunTask> make_hidden(const Session& session) {
 std::unique_ptr<RunTask> make_logits(const Session& session, const RunOptions& options) {
   return std::make_unique<Logits>(session, options.top.value_or(kTop));
 }
-std::unique_ptr<RunTask> make_embed(const Session& session) {
-  return std::make_unique<Embed>(session);
+std::unique_ptr<RunTask> make_embed(const Session& session, SentencePooling pooling) {
+  return std::make_unique<Embed>(session, std::move(pooling));
 }
 std::unique_ptr<RunTask> make_nll(const Session& session) { return std::make_unique<Nll>(session); }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "headwise/core/error.h"
 
@@ -55,11 +56,14 @@ void check_task(const std::string& name, const Session& session) {
                            : ""});
 }
 
-std::unique_ptr<RunTask> make_task(const std::string& name, const Session& session,
-                                   const RunOptions& options) {
+std::unique_ptr<RunTask> make_task(const Session& session, const RunOptions& options,
+                                   std::optional<SentencePooling> pooling) {
+  const std::string& name = options.task;
   if (name == "hidden") return make_hidden(session);
   if (name == "logits") return make_logits(session, options);
-  if (name == "embed") return make_embed(session);
+  if (name == "embed") {
+    return make_embed(session, pooling ? std::move(*pooling) : SentencePooling::mean());
+  }
   if (name == "nll") return make_nll(session);
   if (name == "fill") return make_fill(session, options);
   if (name == "classify") return make_classify(session);

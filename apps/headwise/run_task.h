@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/model/generate.h"
+#include "headwise/model/sentence_embedding.h"
 #include "inputs.h"
 #include "json_writer.h"
 
@@ -77,12 +78,12 @@ std::string natural_task(const Session& session, bool sentence_embeddings);
 /// Throws Error if the model cannot do it.
 void check_task(const std::string& name, const Session& session);
 
-std::unique_ptr<RunTask> make_task(const std::string& name, const Session& session,
-                                   const RunOptions& options);
+std::unique_ptr<RunTask> make_task(const Session& session, const RunOptions& options,
+                                   std::optional<SentencePooling> pooling);
 
 std::unique_ptr<RunTask> make_hidden(const Session& session);
 std::unique_ptr<RunTask> make_logits(const Session& session, const RunOptions& options);
-std::unique_ptr<RunTask> make_embed(const Session& session);
+std::unique_ptr<RunTask> make_embed(const Session& session, SentencePooling pooling);
 std::unique_ptr<RunTask> make_nll(const Session& session);
 std::unique_ptr<RunTask> make_fill(const Session& session, const RunOptions& options);
 std::unique_ptr<RunTask> make_classify(const Session& session);

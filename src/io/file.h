@@ -9,8 +9,8 @@
 
 namespace headwise {
 
-/// Whether the folder has something of this name. A link that leads nowhere counts: who reads it then
-/// says so, instead of taking it for a file that was left out.
+/// Whether the folder has something of this name. A link that leads nowhere counts: who reads it
+/// then says so, instead of taking it for a file that was left out.
 bool is_there(const std::filesystem::path& path);
 
 /// A regular file, mapped for reading. Nobody may shorten it meanwhile.

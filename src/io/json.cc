@@ -225,15 +225,6 @@ std::vector<int64_t> JsonObject::integers(std::string_view name, int64_t least,
   return numbers;
 }
 
-std::vector<double> JsonObject::numbers(std::string_view name) const {
-  std::vector<double> numbers;
-  for (const Json& item : array(name, "an array of numbers")) {
-    if (!item.is_number()) refuse(name, "json: an item is no number", "an array of numbers");
-    numbers.push_back(item.get<double>());
-  }
-  return numbers;
-}
-
 std::vector<std::string> JsonObject::texts(std::string_view name) const {
   std::vector<std::string> texts;
   for (const Json& item : array(name, "an array of strings")) {

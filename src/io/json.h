@@ -40,7 +40,6 @@ class JsonObject {
   JsonObject object(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name, int64_t least = 0,
                                 int64_t most = INT64_MAX) const;
-  std::vector<double> numbers(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
   std::vector<JsonObject> objects(std::string_view name) const;
 

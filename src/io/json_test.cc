@@ -99,7 +99,6 @@ TEST_F(Fields, HaveTheirTypes) {
   EXPECT_TRUE(object_.boolean("yes"));
   EXPECT_EQ(object_.text("s"), "text");
   EXPECT_THAT(object_.object("o").integers("list"), ElementsAre(1, 2));
-  EXPECT_THAT(object_.object("o").numbers("list"), ElementsAre(1, 2));
   EXPECT_THAT(object_.object("o").texts("texts"), ElementsAre("a", "b"));
   EXPECT_EQ(object_.object("o").objects("deep")[1].text("k"), "v");
   EXPECT_THAT(object_.object("o").names(), ElementsAre("deep", "list", "mixed", "texts"));

@@ -58,7 +58,8 @@ TEST(SafetensorsFile, MayHoldNothingScalarsEmptyTensorsAndMetadata) {
 }
 
 TEST(SafetensorsFile, MayHoldUnsignedNumbersBesideTheWeights) {
-  for (const auto& [dtype, bytes] : {std::pair("U16", 2), std::pair("U32", 4), std::pair("U64", 8)}) {
+  for (const auto& [dtype, bytes] :
+       {std::pair("U16", 2), std::pair("U32", 4), std::pair("U64", 8)}) {
     const Safetensors parsed = parse(safetensors("{" + tensor("n", "[1]", 0, bytes, dtype) + "}",
                                                  std::string(static_cast<size_t>(bytes), 'x')));
     EXPECT_EQ(to_string(parsed.tensors[0].dtype), dtype);

@@ -20,8 +20,8 @@ struct Change {
   int32_t change = 0;
 };
 
-/// A text may become 32 times as long as its source, and at least 64 KiB; a step that would put more
-/// throws Error. No script needs that much, but a file may ask for any amount.
+/// A text may become 32 times as long as its source, and at least 64 KiB; a step that would put
+/// more throws Error. No script needs that much, but a file may ask for any amount.
 class AlignedText {
  public:
   /// `text` as it lies in the source from `base` on.

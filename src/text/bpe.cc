@@ -15,7 +15,6 @@ namespace headwise::text {
 namespace {
 
 constexpr uint32_t kNoRank = UINT32_MAX;
-constexpr std::string_view kMetaspace = "\u2581";
 
 /// From a pair of ids to the rank of their merge and the id it gives.
 class MergeTable {
@@ -66,13 +65,12 @@ class Bpe : public Model {
   using Merge = ModelScratch::Merge;
 
   Bpe(Vocabulary words, const Merges& merges, const BpeOptions& options, const std::string& where)
-      : Model(std::move(words)), options_(options), table_(merges.size()) {
+      : Model(std::move(words)),
+        options_(options),
+        table_(merges.size()),
+        byte_tokens_(vocabulary()) {
     add_merges(merges, where);
     if (options.unk_token) unknown_ = UnknownToken(vocabulary(), *options.unk_token, where);
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      const auto id = vocabulary().find(fmt::format("<0x{:02X}>", byte));
-      byte_ids_[byte] = id ? *id : -1;
-    }
     if (options.raw_bytes) read_bytes();
     words_apart_ = !options.raw_bytes && !options.ignore_merges && can_split_words(merges);
   }
@@ -135,8 +133,7 @@ class Bpe : public Model {
 
   // No merge joins the end of a word with the mark of the next one, and no character is lost.
   bool can_split_words(const Merges& merges) const {
-    const bool bytes = options_.byte_fallback &&
-                       std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
+    const bool bytes = options_.byte_fallback && byte_tokens_.are_complete();
     const bool unk = !options_.byte_fallback && options_.unk_token &&
                      vocabulary().find(*options_.unk_token).has_value();
     if ((!bytes && !unk) || !options_.continuing_prefix.empty() || !options_.word_suffix.empty() ||
@@ -169,8 +166,8 @@ class Bpe : public Model {
         if (unknown > 0) add(symbols, unknown_.id(), unknown);
         unknown = 0;
         add(symbols, *id, size);
-      } else if (options_.byte_fallback && all_bytes_known(c)) {
-        for (const char byte : c) add(symbols, byte_ids_[static_cast<uint8_t>(byte)], 1);
+      } else if (options_.byte_fallback && byte_tokens_.know(c)) {
+        for (const char byte : c) add(symbols, byte_tokens_.id(byte), 1);
       } else if (options_.unk_token) {
         if (unknown > 0 && !options_.fuse_unk) {
           add(symbols, unknown_.id(), unknown);
@@ -194,11 +191,6 @@ class Bpe : public Model {
     buffer += word.substr(begin, end - begin);
     if (suffix) buffer += options_.word_suffix;
     return buffer;
-  }
-
-  bool all_bytes_known(std::string_view text) const {
-    return std::all_of(text.begin(), text.end(),
-                       [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)] >= 0; });
   }
 
   void rank(Symbol& left, const Symbol& right) const {
@@ -281,8 +273,8 @@ class Bpe : public Model {
   BpeOptions options_;
   MergeTable table_;
   UnknownToken unknown_;
-  std::array<int32_t, 256> byte_ids_{};  // of "<0x00>" … "<0xFF>", or -1
-  std::array<int32_t, 256> raw_ids_{};   // of the bytes themselves
+  ByteTokens byte_tokens_;
+  std::array<int32_t, 256> raw_ids_{};  // of the bytes themselves
   Vocabulary bytes_;
   bool words_apart_ = false;
 };

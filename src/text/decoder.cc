@@ -46,18 +46,13 @@ class WordPiece : public Decoder {
           token.insert(0, " ");
         }
       }
-      if (cleanup_) clean(token);
+      if (!cleanup_) continue;
+      token = without_tokenization_spaces(std::move(token));
+      replace_all(token, " do not", " don't");
     }
   }
 
  private:
-  static void clean(std::string& token) {
-    static constexpr std::pair<const char*, const char*> kChanges[] = {
-        {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-    for (const auto& [old, now] : kChanges) replace_all(token, old, now);
-  }
   std::string prefix_;
   bool cleanup_;
 };

@@ -305,17 +305,24 @@ LargeValues take_large_values(std::string_view file) {
   return values;
 }
 
-void for_each_id(std::string_view json, const std::string& where,
-                 const std::function<void(std::string_view token, int32_t id)>& found) {
+Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
+  Vocabulary vocabulary;
+  vocabulary.reserve(json.size() / 16, json.size() / 2);
   Reader reader(json, where);
   std::string buffer;
   reader.expect('{');
   reader.items('}', [&] {
     const std::string_view token = reader.string(buffer);
     reader.expect(':');
-    found(token, reader.id());
+    if (vocabulary.add(token, reader.id())) return;
+    throw Error({.what = "tokenizer: a token is there twice",
+                 .where = where,
+                 .got = quote(token),
+                 .expected = "every token once"});
   });
   reader.expect_end();
+  vocabulary.index_ids(where);
+  return vocabulary;
 }
 
 void for_each_score(std::string_view json, const std::string& where,

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/vocabulary.h"
+
 namespace headwise::text {
 
 /// A file's text in three: the texts of "vocab" and "merges" in "model", and the rest, where empty
@@ -19,9 +21,8 @@ LargeValues take_large_values(std::string_view file);
 
 // Each throws Error for anything but valid JSON of its form; `where` names the value in messages.
 
-/// {"token": id, …}
-void for_each_id(std::string_view json, const std::string& where,
-                 const std::function<void(std::string_view token, int32_t id)>& found);
+/// {"token": id, …}, every token once.
+Vocabulary read_vocabulary(std::string_view json, const std::string& where);
 
 /// [["token", score], …]
 void for_each_score(std::string_view json, const std::string& where,

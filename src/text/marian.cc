@@ -14,8 +14,6 @@ namespace {
 
 using sentencepiece::SentencePieceProcessor;
 
-constexpr std::string_view kMetaspace = "\u2581";
-
 std::unique_ptr<const SentencePieceProcessor> read_model(const std::filesystem::path& path) {
   const MappedFile file(path);
   auto model = std::make_unique<SentencePieceProcessor>();
@@ -33,18 +31,7 @@ std::unique_ptr<const SentencePieceProcessor> read_model(const std::filesystem::
 }
 
 Vocabulary read_ids(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  Vocabulary vocabulary;
-  for_each_id(file.text(), path.string(), [&](std::string_view token, int32_t id) {
-    if (!vocabulary.add(token, id)) {
-      throw Error({.what = "tokenizer: a token is there twice",
-                   .where = path.string(),
-                   .got = quote(token),
-                   .expected = "every token once"});
-    }
-  });
-  vocabulary.index_ids(path.string());
-  return vocabulary;
+  return read_vocabulary(MappedFile(path).text(), path.string());
 }
 
 // As Python's str.strip().

@@ -1,6 +1,9 @@
 // What all models share: words in parts, a cache of short ones, the unknown token.
 #include "text/model.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
 
 #include "headwise/core/error.h"
@@ -63,6 +66,20 @@ void Model::tokenize(std::string_view word, ModelScratch& scratch,
 }
 
 size_t Model::part_end(std::string_view word, size_t) const { return word.size(); }
+
+ByteTokens::ByteTokens(const Vocabulary& vocabulary) {
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    ids_[byte] = vocabulary.find(fmt::format("<0x{:02X}>", byte)).value_or(-1);
+  }
+}
+
+bool ByteTokens::know(std::string_view text) const {
+  return std::all_of(text.begin(), text.end(), [&](char byte) { return id(byte) >= 0; });
+}
+
+bool ByteTokens::are_complete() const {
+  return std::find(ids_.begin(), ids_.end(), -1) == ids_.end();
+}
 
 int32_t UnknownToken::id() const {
   if (id_) return *id_;

@@ -1,6 +1,7 @@
 // A model gives the tokens of one word.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -111,16 +112,29 @@ class UnknownToken {
   std::string where_;
 };
 
+/// "<0x00>" to "<0xFF>": the tokens that single bytes fall back to.
+class ByteTokens {
+ public:
+  explicit ByteTokens(const Vocabulary& vocabulary);
+  int32_t id(char byte) const { return ids_[static_cast<uint8_t>(byte)]; }
+  bool know(std::string_view text) const;
+  bool are_complete() const;
+
+ private:
+  std::array<int32_t, 256> ids_{};  // -1: none
+};
+
 std::unique_ptr<const Model> make_word_piece(Vocabulary vocabulary, const std::string& unk_token,
                                              const std::string& prefix, int64_t longest_word,
                                              const std::string& where);
 std::unique_ptr<const Model> make_word_level(Vocabulary vocabulary, const std::string& unk_token,
                                              const std::string& where);
 
-/// Entries in the order of their ids, equal ones allowed.
-std::unique_ptr<const Model> make_unigram(
-    const std::vector<std::pair<std::string, double>>& entries, std::optional<int32_t> unk,
-    bool byte_fallback, const std::string& where);
+/// Tokens and scores in the order of their ids; of equal tokens the last counts.
+using UnigramEntries = std::vector<std::pair<std::string, double>>;
+Vocabulary vocabulary_of(const UnigramEntries& entries, const std::string& where);
+std::unique_ptr<const Model> make_unigram(const UnigramEntries& entries, std::optional<int32_t> unk,
+                                          bool byte_fallback, const std::string& where);
 
 struct BpeOptions {
   std::optional<std::string> unk_token{};

@@ -26,6 +26,10 @@ class Pattern {
 /// The text of a field that takes one character. Throws Error for any other.
 std::string single_char(const JsonObject& part, const char* field);
 
+/// Qwen 2's expression for words, which folders without a tokenizer.json leave to the reader.
+inline constexpr const char* kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 /// The pattern {"String": …} or {"Regex": …} in a field. Throws Error for one that is not known,
 /// with a list of those that are.
 std::unique_ptr<const Pattern> make_pattern(const JsonObject& part, const char* field);

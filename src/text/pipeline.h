@@ -97,9 +97,9 @@ TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
 /// What a folder says about its tokenizer beside the vocabulary.
 struct FolderConfig {
   std::filesystem::path folder{};
-  nlohmann::json tokenizer{};  // tokenizer_config.json; an empty object if there is none
-  nlohmann::json specials{};   // special_tokens_map.json, likewise
-  std::string family{};        // "bert", "roberta", "llama", …; empty if nothing says it
+  nlohmann::json tokenizer{};        // tokenizer_config.json; an empty object if there is none
+  nlohmann::json specials{};         // special_tokens_map.json, likewise
+  std::string family{};              // "bert", "roberta", "llama", …; empty if nothing says it
   bool takes_json_as_it_is = false;  // the class is transformers' general one
 
   JsonObject object() const;  // tokenizer_config.json
@@ -110,8 +110,8 @@ struct FolderConfig {
   AddedToken special_token(const char* name, const char* usual, bool lstrip = false) const;
 };
 
-/// The file that a folder's tokenizer is read from: the first of those that there are. Empty if there
-/// is none.
+/// The file that a folder's tokenizer is read from: the first of those that there are. Empty if
+/// there is none.
 std::string tokenizer_file(const std::filesystem::path& folder);
 
 TokenizerParts read_tokenizer_json(const FolderConfig& config);

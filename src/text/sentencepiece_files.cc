@@ -14,16 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Pieces = std::vector<SentencePieceModel::Piece>;
-using Entries = std::vector<std::pair<std::string, double>>;
-
-Vocabulary vocabulary_of(const Entries& entries, const std::string& where) {
-  Vocabulary vocabulary;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    vocabulary.add(entries[i].first, static_cast<int32_t>(i));
-  }
-  vocabulary.index_ids(where);
-  return vocabulary;
-}
 
 // Every way to split a piece in two pieces is a merge; the best pieces merge first, and of a
 // piece's own ways the one with the longest left part.
@@ -78,7 +68,7 @@ std::vector<AddedToken> declared_tokens(const Pieces& pieces) {
 
 Json metaspace(const char* scheme, bool split) {
   return {{"type", "Metaspace"},
-          {"replacement", "\u2581"},
+          {"replacement", kMetaspace},
           {"prepend_scheme", scheme},
           {"split", split}};
 }
@@ -103,7 +93,7 @@ class FamilyReader {
                                               : legacy ? "always"
                                                        : "first",
                                               false);
-    Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+    Json steps = {{{"type", "Replace"}, {"pattern", {{"String", kMetaspace}}}, {"content", " "}},
                   {{"type", "ByteFallback"}},
                   {{"type", "Fuse"}}};
     if (prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
@@ -145,7 +135,7 @@ class FamilyReader {
     const AddedToken pad = config_.special_token("pad_token", "<pad>");
     const AddedToken unk = config_.special_token("unk_token", "<unk>");
     const AddedToken mask = config_.special_token("mask_token", "<mask>", true);
-    Entries entries{{bos.content, 0}, {pad.content, 0}, {eos.content, 0}, {unk.content, 0}};
+    UnigramEntries entries{{bos.content, 0}, {pad.content, 0}, {eos.content, 0}, {unk.content, 0}};
     entries.insert(entries.end(), entries_.begin() + std::min<ptrdiff_t>(3, std::ssize(entries_)),
                    entries_.end());
     entries.emplace_back(mask.content, 0);
@@ -204,7 +194,7 @@ class FamilyReader {
   const FolderConfig& config_;
   std::string where_;
   SentencePieceModel model_;
-  Entries entries_;
+  UnigramEntries entries_;
   Json description_ = Json::object();
   bool has_charsmap_ = false;
 };

@@ -1,4 +1,5 @@
-// What tokenizer_config.json says over tokenizer.json: transformers' classes build these parts anew.
+// What tokenizer_config.json says over tokenizer.json: transformers' classes build these parts
+// anew.
 #include <functional>
 #include <string>
 

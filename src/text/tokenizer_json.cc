@@ -15,19 +15,6 @@ namespace headwise::text {
 namespace {
 
 using Json = nlohmann::json;
-Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
-  Vocabulary vocabulary;
-  vocabulary.reserve(json.size() / 16, json.size() / 2);
-  for_each_id(json, where, [&](std::string_view token, int32_t id) {
-    if (vocabulary.add(token, id)) return;
-    throw Error({.what = "tokenizer: a token is there twice",
-                 .where = where,
-                 .got = quote(token),
-                 .expected = "every token once"});
-  });
-  vocabulary.index_ids(where);
-  return vocabulary;
-}
 
 Merges read_merges(std::string_view json, const Vocabulary& vocabulary, const std::string& where) {
   Merges merges;
@@ -83,7 +70,6 @@ BpeOptions read_bpe_options(const JsonObject& model) {
           .ignore_merges = model.optional_boolean("ignore_merges").value_or(false)};
 }
 
-/// `raw_bytes`: the pre-tokenizer can leave bytes as they are. Set to false if the model cannot.
 struct ModelReader {
   const JsonObject& model;
   const LargeValues& large;
@@ -218,7 +204,8 @@ TokenizerParts read_tokenizer_json(const FolderConfig& config) {
 
 std::string kind_of(const JsonObject& file) {
   const std::string type = model_type(file.object("model"));
-  const bool bytes = file.has("pre_tokenizer") && has_part(file.value("pre_tokenizer"), "ByteLevel");
+  const bool bytes =
+      file.has("pre_tokenizer") && has_part(file.value("pre_tokenizer"), "ByteLevel");
   return type == "BPE" && bytes ? "byte-level BPE" : type;
 }
 

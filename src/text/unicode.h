@@ -28,6 +28,9 @@ enum CharFlag : uint16_t {
   kIdeograph = 1 << 15,     // the CJK blocks that BERT splits
 };
 
+/// What SentencePiece puts for a space.
+inline constexpr std::string_view kMetaspace = "\u2581";
+
 /// The flags of the code points below kFlagTableSize.
 inline constexpr char32_t kFlagTableSize = 0x20000;
 const uint16_t* flag_table();

@@ -13,28 +13,15 @@
 namespace headwise::text {
 namespace {
 
-using Entries = std::vector<std::pair<std::string, double>>;
-
 constexpr double kUnknownPenalty = 10;
 constexpr uint32_t kNowhere = UINT32_MAX;
 
-Vocabulary vocabulary_of(const Entries& entries, const std::string& where) {
-  Vocabulary vocabulary;
-  size_t bytes = 0;
-  for (const auto& [token, score] : entries) bytes += token.size();
-  vocabulary.reserve(entries.size(), bytes);
-  for (size_t i = entries.size(); i-- > 0;) {  // of equal ones the last counts
-    vocabulary.add(entries[i].first, static_cast<int32_t>(i));
-  }
-  vocabulary.index_ids(where);
-  return vocabulary;
-}
-
 class Unigram : public Model {
  public:
-  Unigram(const Entries& entries, std::optional<int32_t> unk, bool byte_fallback,
+  Unigram(const UnigramEntries& entries, std::optional<int32_t> unk, bool byte_fallback,
           const std::string& where)
       : Model(vocabulary_of(entries, where)),
+        byte_tokens_(vocabulary()),
         unk_(unk),
         byte_fallback_(byte_fallback),
         where_(where) {
@@ -50,10 +37,6 @@ class Unigram : public Model {
     }
     trie_ = Trie(std::move(nodes));
     unknown_score_ = least - kUnknownPenalty;
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      const auto id = vocabulary().find(fmt::format("<0x{:02X}>", byte));
-      byte_ids_.push_back(id ? *id : -1);
-    }
   }
 
   size_t entries() const override { return scores_.size(); }
@@ -124,22 +107,17 @@ class Unigram : public Model {
     const std::string_view text = word.substr(token.begin, token.end - token.begin);
     if (const auto id = vocabulary().find(text)) {
       out.push_back({*id, token.begin, token.end});
-    } else if (byte_fallback_ && all_bytes_known(text)) {
+    } else if (byte_fallback_ && byte_tokens_.know(text)) {
       for (const char byte : text) {
-        out.push_back({byte_ids_[static_cast<uint8_t>(byte)], token.begin, token.end});
+        out.push_back({byte_tokens_.id(byte), token.begin, token.end});
       }
     } else {
       out.push_back(token);
     }
   }
 
-  bool all_bytes_known(std::string_view text) const {
-    return std::all_of(text.begin(), text.end(),
-                       [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)] >= 0; });
-  }
-
+  ByteTokens byte_tokens_;
   std::vector<double> scores_;
-  std::vector<int32_t> byte_ids_;
   Trie trie_;
   std::optional<int32_t> unk_;
   double unknown_score_ = 0;
@@ -149,7 +127,19 @@ class Unigram : public Model {
 
 }  // namespace
 
-std::unique_ptr<const Model> make_unigram(const Entries& entries, std::optional<int32_t> unk,
+Vocabulary vocabulary_of(const UnigramEntries& entries, const std::string& where) {
+  Vocabulary vocabulary;
+  size_t bytes = 0;
+  for (const auto& [token, score] : entries) bytes += token.size();
+  vocabulary.reserve(entries.size(), bytes);
+  for (size_t i = entries.size(); i-- > 0;) {  // of equal ones the last counts
+    vocabulary.add(entries[i].first, static_cast<int32_t>(i));
+  }
+  vocabulary.index_ids(where);
+  return vocabulary;
+}
+
+std::unique_ptr<const Model> make_unigram(const UnigramEntries& entries, std::optional<int32_t> unk,
                                           bool byte_fallback, const std::string& where) {
   if (unk && static_cast<size_t>(*unk) >= entries.size()) {
     throw Error({.what = "tokenizer: unk_id is no token",

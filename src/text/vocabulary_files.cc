@@ -6,6 +6,7 @@
 #include "headwise/core/error.h"
 #include "io/file.h"
 #include "text/large_json.h"
+#include "text/patterns.h"
 #include "text/pipeline.h"
 #include "text/unicode.h"
 
@@ -39,20 +40,6 @@ Vocabulary read_lines(const std::filesystem::path& path) {
   Vocabulary vocabulary;
   vocabulary.reserve(tokens.size(), file.text().size());
   for (size_t i = tokens.size(); i-- > 0;) vocabulary.add(tokens[i], static_cast<int32_t>(i));
-  vocabulary.index_ids(path.string());
-  return vocabulary;
-}
-
-Vocabulary read_ids(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  Vocabulary vocabulary;
-  for_each_id(file.text(), path.string(), [&](std::string_view token, int32_t id) {
-    if (vocabulary.add(token, id)) return;
-    throw Error({.what = "tokenizer: a token is there twice",
-                 .where = path.string(),
-                 .got = quote(token),
-                 .expected = "every token once"});
-  });
   vocabulary.index_ids(path.string());
   return vocabulary;
 }
@@ -107,9 +94,6 @@ Json byte_level(bool prefix, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-constexpr const char* kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
 }  // namespace
 
 TokenizerParts read_word_piece_files(const FolderConfig& config) {
@@ -150,7 +134,7 @@ TokenizerParts read_word_piece_files(const FolderConfig& config) {
 TokenizerParts read_byte_level_files(const FolderConfig& config) {
   const std::filesystem::path file = config.folder / "vocab.json";
   const JsonObject object = config.object();
-  Vocabulary vocabulary = read_ids(file);
+  Vocabulary vocabulary = read_vocabulary(MappedFile(file).text(), file.string());
   const Merges merges = read_merges(config.folder / "merges.txt", vocabulary);
   const bool prefix = object.optional_boolean("add_prefix_space").value_or(false);
   Json description = {{"pre_tokenizer", byte_level(prefix, true)},

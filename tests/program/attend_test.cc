@@ -65,9 +65,9 @@ TEST(Attend, DrawsDecoderTextsByTheSeed) {
     std::filesystem::copy(golden_model("marian") + "/" + file, folder.path() / file);
   }
   folder.write("generation_config.json", R"({"do_sample": true, "temperature": 5.0})");
-  const std::vector<std::string> arguments = {"attend", folder.path().string(), "--json",   "--ids",
-                                              "5 9 3",  "--ids",                "5 9 3",    "--heads",
-                                              "cross.L0"};
+  const std::vector<std::string> arguments = {
+      "attend",  folder.path().string(), "--json", "--ids", "5 9 3", "--ids", "5 9 3", "--heads",
+      "cross.L0"};
   const json one = run_json(arguments, {"--seed", "1"});
   EXPECT_EQ(one, run_json(arguments, {"--seed", "1"}));
   EXPECT_NE(one, run_json(arguments, {"--seed", "2"}));

@@ -132,7 +132,8 @@ TEST(Run, NllOfAReferenceTakesItsStartTokenOrPutsIt) {
 
 TEST(Run, AnEmptySourceIsTheSameAloneAndAmongOthers) {
   const std::vector<std::string> empty = {"--ids", "", "--decoder-ids", "60 7"};
-  const std::vector<std::string> run = {"run", golden_model("marian"), "--json", "--task", "logits"};
+  const std::vector<std::string> run = {"run", golden_model("marian"), "--json", "--task",
+                                        "logits"};
   const json alone = run_json(run, empty);
   std::vector<std::string> more = empty;
   more.insert(more.end(), {"--ids", "5 9", "--decoder-ids", "60 7"});
@@ -347,8 +348,8 @@ TEST_F(RunText, TextsOfTheDecoderAreCutToo) {
   fill_folder("marian");
   std::string cats;
   for (int i = 0; i < 40; ++i) cats += "cat ";
-  const std::vector<std::string> arguments = {"run",   folder_,  "--json", "--task",         "nll",
-                                              "--text", "the cat", "--decoder-text", cats};
+  const std::vector<std::string> arguments = {
+      "run", folder_, "--json", "--task", "nll", "--text", "the cat", "--decoder-text", cats};
   const ProgramResult result = run_program(arguments);
   EXPECT_EQ(result.code, 1);
   const json error = json::parse(result.out)["error"];
@@ -380,8 +381,9 @@ TEST_F(RunText, ShowsPeopleWhatTheyAskedFor) {
 }
 
 TEST(Run, CanBeInterruptedWhileItWaitsForInput) {
-  EXPECT_EQ(interrupt_program({"run", golden_model("bert"), "--task", "hidden", "--input", "-"}, "a"),
-            130);
+  EXPECT_EQ(
+      interrupt_program({"run", golden_model("bert"), "--task", "hidden", "--input", "-"}, "a"),
+      130);
 }
 
 TEST_F(RunText, EscapesWhatATerminalWouldObey) {
@@ -415,12 +417,18 @@ TEST(Run, SaysWhatIsWrong) {
            Wrong{{bert, "--ids", "5", "--task", "sing"}, 2, "sing"},
            Wrong{{bert, "--ids", "5", "--gate", "L0.H1"}, 2, "HEADS=VALUE"},
            Wrong{{gpt2, "--ids", "5", "--beams", "2", "--top-k", "3"}, 2, "--beams"},
-           Wrong{{gpt2, "--ids", "5", "--beams", "2", "--length-penalty", "nan"}, 2, "nan is no number"},
+           Wrong{{gpt2, "--ids", "5", "--beams", "2", "--length-penalty", "nan"},
+                 2,
+                 "nan is no number"},
            Wrong{{gpt2, "--ids", "5", "--temperature", "inf"}, 2, "inf is no number"},
            Wrong{{gpt2, "--ids", "5", "--max-tokens", "-1"}, 2, "-1 is below 0"},
            Wrong{{gpt2, "--ids", "5", "--seed", "-1"}, 2, "-1 is below 0"},
-           Wrong{{gpt2, "--ids", "5", "--task", "embed", "--beams", "2"}, 2, "--beams is not for embed"},
-           Wrong{{bert, "--ids", "5", "--task", "embed", "--mask", "6"}, 2, "--mask is not for embed"},
+           Wrong{{gpt2, "--ids", "5", "--task", "embed", "--beams", "2"},
+                 2,
+                 "--beams is not for embed"},
+           Wrong{{bert, "--ids", "5", "--task", "embed", "--mask", "6"},
+                 2,
+                 "--mask is not for embed"},
            Wrong{{bert, "--ids", "5", "--task", "hidden", "--pairs"}, 2, "--pairs"},
            Wrong{{marian, "--ids", "5", "--decoder-ids", "6"}, 2, "not for translate"},
            Wrong{{gpt2, "--ids", "5", "-o", "text.npy"}, 2, "-o FILE.npy is for numbers"},
@@ -435,7 +443,7 @@ TEST(Run, SaysWhatIsWrong) {
            Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "L0.H9=0"}, 1, "no such head"},
            Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "L9=0"}, 1, "L0 to L2"},
            Wrong{{bert, "--ids", "5", "--mask", "6"}, 1, "there is no mask to fill"},
-           Wrong{{bert, "--input", "no-such-file"}, 1, "no-such-file"},
+           Wrong{{bert, "--input", "no-such-file"}, 1, "No such file"},
            Wrong{{gpt2, "--ids", "5", "--max-tokens", "100"}, 1, "at most 24 new ones"},
            Wrong{{gpt2, "--ids", ""}, 1, "an empty prompt"},
            Wrong{{gpt2, "--ids", "5", "--decoder-ids", "5"}, 1, "no encoder and decoder"},
@@ -446,9 +454,7 @@ TEST(Run, SaysWhatIsWrong) {
                  1,
                  "--decoder-ids, the 2."},
            Wrong{{bert, "--task", "hidden", "--ids", ones}, 1, "ids are taken as they are"},
-           Wrong{{marian, "--ids", "5", "--task", "nll", "--decoder-ids", ones},
-                 1,
-                 "101 tokens"},
+           Wrong{{marian, "--ids", "5", "--task", "nll", "--decoder-ids", ones}, 1, "101 tokens"},
            Wrong{{marian, "--ids", "5", "--gate", "L0.H0=0"},
                  1,
                  "enc.L0.H0, dec.L0.H0 or cross.L0.H0"},
