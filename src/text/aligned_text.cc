@@ -20,6 +20,7 @@ void AlignedText::set_source(size_t bytes) {
 void AlignedText::need_room(size_t bytes) const {
   if (bytes <= most_) return;
   throw Error({.what = "tokenizer: normalizing makes the text too long",
+               .where = "normalizer",
                .got = fmt::format("more than {} bytes of {}", most_, source_),
                .expected = "at most 32 times as many, and never more than 2^31"});
 }

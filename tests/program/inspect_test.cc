@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/text/tokenizer_kind.h"
-#include "program/program.h"
+#include "program/golden_inputs.h"
 
 namespace headwise {
 namespace {
