@@ -1,7 +1,6 @@
 // Training steps: ours against PyTorch's, from batch to changed weights.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -32,13 +31,12 @@ class Steps {
   void on_every_batch() {
     for (const TrainingBatch& batch : problem_.batches) {
       ++step_;
-      const auto scored = batch.labels.size() - std::ranges::count(batch.labels, kUnscored);
       model_.clear_gradients();
       (void)model_.train(batch, {.dropout = kDropout,
                                  .attention_dropout = kDropout,
                                  .label_smoothing = problem_.label_smoothing,
                                  .seed = static_cast<uint64_t>(step_),
-                                 .gradient_scale = 1 / static_cast<float>(scored)});
+                                 .gradient_scale = 1 / static_cast<float>(batch.scored())});
       optimizer_.step(step_, 1e-4, optimizer_.gradient_norm());
     }
   }

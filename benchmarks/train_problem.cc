@@ -73,7 +73,7 @@ TrainProblem marian_problem(std::string name, std::vector<TrainingBatch> batches
 
 int64_t TrainProblem::tokens() const {
   int64_t tokens = 0;
-  for (const TrainingBatch& batch : batches) tokens += batch.source.rows() + batch.target.rows();
+  for (const TrainingBatch& batch : batches) tokens += batch.tokens();
   return tokens;
 }
 

@@ -116,7 +116,7 @@ class RankObserver : public ForwardObserver {
     const MultiHeadAttentionShape& s = layer.shape();
     const View<const float, 2> query = layer.weights().query(), key = layer.weights().key();
     parallel_for(s.H, [&](int64_t head) {
-      const int64_t kv = s.kv_head.empty() ? head * s.K / s.H : s.kv_head[head];
+      const int64_t kv = s.kv_of(head);
       ranks[site.first + head] = effective_rank(singular_values(
           query.rows(head * s.D, (head + 1) * s.D), key.rows(kv * s.D, (kv + 1) * s.D)));
     });

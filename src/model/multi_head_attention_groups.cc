@@ -1,7 +1,7 @@
 // A layer of attention as groups of heads: the learned ones, and runs of equal fixed patterns.
 #include <algorithm>
 
-#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 #include "headwise/core/shape.h"
 #include "headwise/model/multi_head_attention.h"
 
@@ -53,8 +53,7 @@ void clear(View<float, 3> x) {
 /// Groups do not drop the same weights and heads.
 uint64_t seed_of(uint64_t seed, int64_t first_head) {
   if (first_head == 0) return seed;
-  const PhiloxBlock words = philox({static_cast<uint32_t>(first_head), 0, 0, 0xf17ed}, seed);
-  return uint64_t{words[0]} << 32 | words[1];
+  return derived_seed(seed, static_cast<uint64_t>(first_head), 0, 0xf17ed);
 }
 
 /// The part of an observer that sees one group, and its way back.

@@ -50,8 +50,7 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
                                   .fixed = s.fixed,
                                   .key_heads = s.key_heads};
   for (const int32_t head : heads) {
-    config.kv_head.push_back(s.kv_head.empty() ? static_cast<int32_t>(head * s.K / s.H)
-                                               : s.kv_head[head]);
+    config.kv_head.push_back(static_cast<int32_t>(s.kv_of(head)));
   }
   MultiHeadAttentionWeights weights(config);
   const MultiHeadAttentionWeights& from = all.weights();
@@ -87,7 +86,7 @@ RoutedAttention::RoutedAttention(const MultiHeadAttention& all, RoutingConfig ro
   for (const int32_t index : routing_.heads) {
     if (index < 0) continue;
     Head head{.index = index,
-              .kv = s.kv_head.empty() ? static_cast<int32_t>(index * s.K / s.H) : s.kv_head[index],
+              .kv = static_cast<int32_t>(s.kv_of(index)),
               .query = PackedWeights(w.query().rows(index * s.D, (index + 1) * s.D)),
               .output = PackedWeights(block(w.output(), index * s.Dv, s.Dv))};
     if (s.projection_bias) {

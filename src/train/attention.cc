@@ -6,17 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 
 namespace headwise {
 namespace {
 
 /// A seed of its own for every attention, since its kernel draws from a seed alone.
-uint64_t seed_of(uint64_t seed, uint64_t stream) {
-  const PhiloxBlock words =
-      philox({static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 0, 0xa77e}, seed);
-  return uint64_t{words[0]} << 32 | words[1];
-}
+uint64_t seed_of(uint64_t seed, uint64_t stream) { return derived_seed(seed, stream, 0, 0xa77e); }
 
 View<float, 3> copy(View<const float, 3> heads, Buffer& room) {
   const auto [T, H, D] = heads.shape();

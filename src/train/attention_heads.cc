@@ -76,7 +76,7 @@ void TrainedAttention::gradient_norms(std::span<double> norms) const {
     return sum_of_squares({&rows(head * width, 0), static_cast<size_t>(width * rows.extent(1))});
   };
   for (int64_t h = 0; h < s.H; ++h) {
-    const int64_t kv = s.kv_head.empty() ? h * s.K / s.H : s.kv_head[h];
+    const int64_t kv = s.kv_of(h);
     double sum = squares(gradients_.value(), kv, s.Dv);
     if (h < s.learned()) {
       sum += squares(gradients_.query(), h, s.D) + squares(gradients_.key(), kv, s.D);

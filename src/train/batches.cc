@@ -9,6 +9,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 
 namespace headwise {
 namespace {
@@ -24,11 +25,7 @@ enum class Purpose : uint32_t { order = 0xDA7A0001, batches, masks };
 
 /// A seed of its own for every purpose and epoch.
 uint64_t derive(uint64_t seed, Purpose purpose, int64_t epoch) {
-  const PhiloxBlock block =
-      philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
-              static_cast<uint32_t>(purpose), 0},
-             seed);
-  return uint64_t{block[0]} << 32 | block[1];
+  return derived_seed(seed, static_cast<uint64_t>(epoch), static_cast<uint32_t>(purpose), 0);
 }
 
 template <class T>

@@ -38,8 +38,6 @@ std::vector<int64_t> order_of(const Epoch& epoch) {
   return order;
 }
 
-int64_t tokens_of(const TrainingBatch& batch) { return batch.source.rows() + batch.target.rows(); }
-
 TEST(Batches, HaveEveryExampleOnceWithinTheBudget) {
   for (const int32_t count : {1, 2, 17, 1000}) {
     for (const uint32_t longest : {1u, 9u, 60u}) {
@@ -52,7 +50,7 @@ TEST(Batches, HaveEveryExampleOnceWithinTheBudget) {
           for (int64_t i = 0; i < epoch.batches(); ++i) {
             const TrainingBatch batch = epoch.batch(i);
             ASSERT_GT(batch.source.texts(), 0);
-            ASSERT_TRUE(tokens_of(batch) <= budget || batch.source.texts() == 1);
+            ASSERT_TRUE(batch.tokens() <= budget || batch.source.texts() == 1);
           }
           std::sort(order.begin(), order.end());
           std::vector<int64_t> all(static_cast<size_t>(count));
@@ -130,7 +128,7 @@ TEST(Batches, HoldWhatBelongsTogether) {
   const Epoch epoch(examples, {.tokens = 20}, 0);
   for (int64_t i = 0; i < epoch.batches(); ++i) {
     const TrainingBatch batch = epoch.batch(i);
-    EXPECT_LE(tokens_of(batch), 20);
+    EXPECT_LE(batch.tokens(), 20);
     ASSERT_EQ(batch.target.texts(), batch.source.texts());
     ASSERT_EQ(std::ssize(batch.labels), batch.target.rows());
     for (int64_t text = 0; text < batch.source.texts(); ++text) {

@@ -182,16 +182,9 @@ void Checkpoints::remove_snapshots_but(const std::vector<int64_t>& kept) const {
 }
 
 void Checkpoints::load_mean(const std::vector<int64_t>& steps, TrainableModel& model) const {
-  const auto parameters = model.parameters();
-  if (steps.size() == 1) {
-    const TensorFiles files = TensorFiles::open(snapshot_file(steps.front()));
-    for (const Parameter& p : parameters) read_into(files, p.name, p.values);
-    model.changed();
-    return;
-  }
   std::vector<TensorFiles> all;
   for (const int64_t step : steps) all.push_back(TensorFiles::open(snapshot_file(step)));
-  for (const Parameter& parameter : parameters) {
+  for (const Parameter& parameter : model.parameters()) {
     std::vector<double> sum(parameter.values.size());
     std::vector<float> values(parameter.values.size());
     for (const TensorFiles& files : all) {

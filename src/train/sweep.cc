@@ -78,7 +78,7 @@ Base read_base(const JsonObject& sweep, const fs::path& folder) {
     sweep.refuse("base", "no settings", "an object, or the name of a file");
   }
   const fs::path file = folder / sweep.text("base");
-  return {parse_json(read_file(file, kLargestFile), file.string()), file.parent_path()};
+  return {read_json(file), file.parent_path()};
 }
 
 /// All combinations of the values, the last field changing fastest.

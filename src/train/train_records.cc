@@ -30,15 +30,20 @@ std::string to_record(int64_t step, const ordered_json& heads) {
   return ordered_json{{"step", step}, {"heads", heads}}.dump();
 }
 
+ordered_json figures_of(const Evaluation& evaluation, TrainTask task) {
+  ordered_json figures = {{"loss", evaluation.loss}};
+  if (task != TrainTask::similarity && task != TrainTask::classification) {
+    figures["perplexity"] = std::exp(evaluation.loss);
+  }
+  if (evaluation.accuracy) figures["accuracy"] = *evaluation.accuracy;
+  if (evaluation.bleu) figures["bleu"] = *evaluation.bleu;
+  return figures;
+}
+
 std::string to_record(const EvaluationRecord& r) {
   ordered_json record = {
       {"step", r.evaluation.step}, {"epoch", r.epoch}, {"evaluation", "validation"}};
-  record["loss"] = r.evaluation.loss;
-  if (r.task != TrainTask::similarity && r.task != TrainTask::classification) {
-    record["perplexity"] = std::exp(r.evaluation.loss);
-  }
-  if (r.evaluation.accuracy) record["accuracy"] = *r.evaluation.accuracy;
-  if (r.evaluation.bleu) record["bleu"] = *r.evaluation.bleu;
+  record.update(figures_of(r.evaluation, r.task));
   record["best"] = r.best;
   record["seconds"] = r.seconds;
   return record.dump();

@@ -31,6 +31,9 @@ struct EvaluationRecord {
   double seconds = 0;
 };
 
+/// What an evaluation found, for the log and the summary.
+nlohmann::ordered_json figures_of(const Evaluation& evaluation, TrainTask task);
+
 /// One line of JSON.
 std::string to_record(const StepRecord& record);
 std::string to_record(int64_t step, const nlohmann::ordered_json& heads);

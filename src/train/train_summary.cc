@@ -1,11 +1,11 @@
 // What comes out of a training, in figures.
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/simd.h"
 #include "headwise/model/model.h"
 #include "headwise/train/trainer.h"
+#include "train/train_records.h"
 
 namespace headwise {
 namespace {
@@ -13,12 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json as_json(const Evaluation& evaluation, TrainTask task) {
-  ordered_json result = {{"loss", evaluation.loss}};
-  if (task != TrainTask::similarity && task != TrainTask::classification) {
-    result["perplexity"] = std::exp(evaluation.loss);
-  }
-  if (evaluation.accuracy) result["accuracy"] = *evaluation.accuracy;
-  if (evaluation.bleu) result["bleu"] = *evaluation.bleu;
+  ordered_json result = figures_of(evaluation, task);
   result["scored"] = evaluation.scored;
   return result;
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
-#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 #include "headwise/train/batches.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
@@ -45,15 +45,7 @@ double since(Clock::time_point begin) {
 /// What a pass drops is a function of the seed, the step and the batch within it.
 uint64_t pass_seed(uint64_t seed, int64_t step, int64_t part) {
   constexpr uint32_t kPurpose = 0x7EA1D000;
-  const PhiloxBlock block = philox({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
-                                    static_cast<uint32_t>(part), kPurpose},
-                                   seed);
-  return uint64_t{block[0]} << 32 | block[1];
-}
-
-int64_t scored_in(const TrainingBatch& batch) {
-  return std::ranges::count_if(batch.labels, [](int32_t label) { return label != kUnscored; }) +
-         std::ssize(batch.scores);
+  return derived_seed(seed, static_cast<uint64_t>(step), static_cast<uint32_t>(part), kPurpose);
 }
 
 bool is_better(Metric metric, double value, double than) {
@@ -116,8 +108,7 @@ class Trainer {
              .examples = setup_.data.train.size(),
              .validation_examples = setup_.data.validation.size(),
              .test_examples = setup_.data.test.size(),
-             .tokens_per_epoch =
-                 setup_.data.train.all.source.rows() + setup_.data.train.all.target.rows(),
+             .tokens_per_epoch = setup_.data.train.all.tokens(),
              .batches_per_epoch = first.batches(),
              .epochs = static_cast<double>(settings_.epochs),
              .steps = settings_.steps};
@@ -224,7 +215,7 @@ class Trainer {
 
   Loss add_gradients(const std::vector<TrainingBatch>& parts) {
     int64_t scored = 0;
-    for (const TrainingBatch& part : parts) scored += scored_in(part);
+    for (const TrainingBatch& part : parts) scored += part.scored();
     setup_.model.clear_gradients();
     Loss sum;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -261,7 +252,7 @@ class Trainer {
     if (loss.scored > 0) optimizer_->step(state_.step + 1, rate, norm);
 
     int64_t tokens = 0;
-    for (const TrainingBatch& part : parts) tokens += part.source.rows() + part.target.rows();
+    for (const TrainingBatch& part : parts) tokens += part.tokens();
     const double epoch_now = epochs_done();
     state_.batch += std::ssize(parts);
     if (state_.batch == epoch().batches()) {

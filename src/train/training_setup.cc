@@ -222,15 +222,15 @@ TrainingSetup set_up(const TrainSettings& settings, const fs::path& folder,
   TrainingSetup setup = settings.scratch ? set_up_new(settings, folder, check)
                                          : set_up_loaded(settings, source, check);
   setup.identity = identify(settings, source, folder);
+  setup.source = source;
   return setup;
 }
 
 void write_beside(const TrainSettings& settings, const TrainingSetup& setup,
                   const fs::path& folder) {
   if (!settings.scratch) {
-    const fs::path source = find_model(settings.model.string());
-    copy_files(kBeside, source, folder);
-    if (settings.task == TrainTask::similarity) copy_files(kSentenceEncoder, source, folder);
+    copy_files(kBeside, setup.source, folder);
+    if (settings.task == TrainTask::similarity) copy_files(kSentenceEncoder, setup.source, folder);
   } else if (setup.model.config().decoder.layers() > 0) {
     write_generation(setup.model.config(), settings, folder);
   }

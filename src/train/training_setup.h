@@ -23,6 +23,7 @@ struct TrainingSetup {
   TrainableModel model;
   TrainingData data{};
   TrainIdentity identity{};
+  std::filesystem::path source{};  // the folder of a loaded model
 };
 
 /// The tokenizer of a new model is trained on the data and written into `folder`, unless a

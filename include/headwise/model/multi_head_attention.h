@@ -57,6 +57,9 @@ struct MultiHeadAttentionShape {
   int64_t keys() const { return key_heads * D; }
   int64_t values() const { return K * Dv; }
 
+  /// The key/value head of a query head.
+  int64_t kv_of(int64_t head) const { return kv_head.empty() ? head * K / H : kv_head[head]; }
+
   bool operator==(const MultiHeadAttentionShape&) const = default;
 };
 

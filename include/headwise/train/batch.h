@@ -1,6 +1,7 @@
 // What a model is trained on in one pass: texts, and what it should have said.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct TrainingBatch {
 
   /// Similarity: texts 2i and 2i+1 of `source` are a pair, and scores[i] is its wanted cosine.
   std::vector<float> scores{};
+
+  int64_t tokens() const { return source.rows() + target.rows(); }
+  int64_t scored() const {
+    return std::ssize(labels) - std::ranges::count(labels, kUnscored) + std::ssize(scores);
+  }
 };
 
 }  // namespace headwise
