@@ -1,6 +1,7 @@
 // The forward pass of a block.
 #include "model/block.h"
 
+#include "headwise/core/parallel.h"
 #include "headwise/kernels/kv_cache.h"
 #include "model/stack_layout.h"
 
@@ -52,34 +53,51 @@ const MultiHeadAttention& projecting(const AttentionLayer& layer, const BlockInp
   return is_gathered(layer, input) ? layer.routed->shared() : layer.attention;
 }
 
-/// From projected rows to what the attention gives.
-void attend_and_output(const AttentionLayer& layer, Attention how, View<const float, 2> x,
-                       const RoutedAttention::Prepare& prepare, const BlockInput& input,
-                       MultiHeadAttention::Pass& pass, const KvCache* cache,
-                       RoutedAttention::Scratch& scratch, View<float, 2> out,
-                       const Epilogue& epilogue) {
-  if (!layer.routed) {
-    attend(layer, how, pass, cache, input.options->observer);
+/// The output projection; who wants to see it is shown it before the residual stream is added.
+void output(const AttentionLayer& layer, const BlockInput& input,
+            const MultiHeadAttention::Pass& pass, Buffer& room, View<float, 2> out,
+            const Epilogue& epilogue) {
+  ForwardObserver* const observer = input.options->observer;
+  if (observer == nullptr || !observer->wants_projected()) {
     layer.attention.output(pass, out, epilogue);
     return;
   }
-  how.gates = layer.routed->choose(x, how, scratch);
-  how.gate_scope = GateScope::kRow;
+  const View<float, 2> rows(room.at_least(out.extent(0) * out.extent(1)), out.shape());
+  layer.attention.output(pass, rows);
+  observer->projected(*layer.site, rows);
+  const View<const float, 2> residual = epilogue.accumulate ? out : epilogue.residual;
+  parallel_panels(out.extent(0), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t c = 0; c < out.extent(1); ++c) out(row, c) = rows(row, c) + residual(row, c);
+    }
+  });
+}
+
+/// From projected rows to what the attention gives.
+void attend_and_output(const AttentionLayer& layer, Attention how, View<const float, 2> x,
+                       const RoutedAttention::Prepare& prepare, const BlockInput& input,
+                       MultiHeadAttention::Pass& pass, const KvCache* cache, BlockScratch& scratch,
+                       View<float, 2> out, const Epilogue& epilogue) {
+  RoutedAttention::Scratch& routing = scratch.routing;
+  if (layer.routed) {
+    how.gates = layer.routed->choose(x, how, routing);
+    how.gate_scope = GateScope::kRow;
+  }
   if (!is_gathered(layer, input)) {
     attend(layer, how, pass, cache, input.options->observer);
-    layer.attention.output(pass, out, epilogue);
+    output(layer, input, pass, scratch.projected, out, epilogue);
     return;
   }
   const MultiHeadAttention& shared = layer.routed->shared();
   Attention of_all = how;
-  of_all.gates = layer.routed->shared_gates(how.gates, scratch);
+  of_all.gates = layer.routed->shared_gates(how.gates, routing);
   cache == nullptr ? shared.attend(of_all, pass) : shared.attend(of_all, pass, *cache);
   shared.output(pass, out, epilogue);
   layer.routed->add({.x = x,
                      .positions = input.positions,
                      .how = seen(how, layer, pass, cache),
                      .prepare = prepare},
-                    out, scratch);
+                    out, routing);
 }
 
 View<float, 2> rows_like(View<const float, 2> x, Buffer& buffer) {
@@ -113,7 +131,7 @@ void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockSc
     cache->append(pass.k, pass.v, input.offsets);
     how.positions = input.positions;
   }
-  attend_and_output(self_, how, x, prepare, input, pass, cache, scratch.routing, out, epilogue);
+  attend_and_output(self_, how, x, prepare, input, pass, cache, scratch, out, epilogue);
 }
 
 void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
@@ -126,7 +144,7 @@ void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockS
   Attention how = attention_of(layer, *input.options);
   how.q_offsets = input.cross_offsets;
   how.k_offsets = input.source_offsets;
-  attend_and_output(layer, how, x, {}, input, pass, nullptr, scratch.routing, out, epilogue);
+  attend_and_output(layer, how, x, {}, input, pass, nullptr, scratch, out, epilogue);
 }
 
 template <class F>

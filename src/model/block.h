@@ -28,7 +28,7 @@ struct AttentionLayer {
 
 /// Memory of a pass, reused by all blocks.
 struct BlockScratch {
-  Buffer normed, second;
+  Buffer normed, second, projected;
   MultiHeadAttention::Pass pass, cross_pass;
   RoutedAttention::Scratch routing;
   FeedForward::Scratch feed_forward;

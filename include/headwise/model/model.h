@@ -75,6 +75,11 @@ class ForwardObserver {
                         const MultiHeadAttention& layer, View<float, 3> z,
                         View<const float, 2> lse);
 
+  /// What an attention is about to add to the residual stream, [T, C]: only for those who want it,
+  /// since the sum is then computed apart.
+  virtual bool wants_projected() const;
+  virtual void projected(const AttentionSite& site, View<const float, 2> rows);
+
   /// The rows [T, C] after the embedding (layer -1) and after each layer, before a final norm.
   virtual void reached(Side side, int64_t layer, View<const float, 2> rows);
 };

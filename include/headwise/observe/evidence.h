@@ -1,0 +1,137 @@
+// What every head was seen to do, in numbers: the content of evidence.json.
+//
+// docs/formats.md describes the file; docs/measures.md says what each number means.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace headwise {
+
+/// An interval that holds the true value in 95 of 100 cases.
+struct Interval {
+  double low = 0, high = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+/// One number about a head, and what it is a mean or a share of.
+struct Measure {
+  double value = 0;
+  int64_t n = 0;  // 0: not of a sample, such as a rank of its weights
+  std::optional<Interval> interval{};
+  std::optional<double> baseline{};  // what needs no head: the best fixed offset, the nearest name
+  bool operator==(const Measure&) const = default;
+};
+
+/// Numbers by name, in the order in which they were added. A name has parts, "offset_share/-1" or
+/// "relation/det/to_head": objects within objects in the file.
+class Measures {
+ public:
+  using Entry = std::pair<std::string, Measure>;
+
+  /// Overwrites one of the same name. What was not measured, a value that is no number, is left
+  /// out.
+  void add(std::string name, const Measure& measure);
+
+  const Measure* find(std::string_view name) const;  // null: not measured
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  bool empty() const { return entries_.empty(); }
+  bool operator==(const Measures&) const = default;
+
+ private:
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t, std::less<>> index_;
+};
+
+struct HeadEvidence {
+  std::string head{};   // "L3.H1"
+  int64_t rows = 0;     // of the corpus
+  Measures measures{};  // on the data that was given, and of the weights
+  Measures probes{};    // on the built-in probes
+  bool operator==(const HeadEvidence&) const = default;
+};
+
+/// A number for every pair of heads; NaN: none.
+struct PairMatrix {
+  std::vector<std::string> heads{};  // of its rows and columns
+  std::vector<double> values{};      // [heads, heads]
+
+  double& at(int64_t row, int64_t column) { return values[row * std::ssize(heads) + column]; }
+  double at(int64_t row, int64_t column) const { return values[row * std::ssize(heads) + column]; }
+  bool operator==(const PairMatrix&) const = default;
+};
+
+PairMatrix pair_matrix(std::vector<std::string> heads,
+                       double value = std::numeric_limits<double>::quiet_NaN());
+
+/// The head that was chosen for a relation on one half of the data, and its score on the other.
+struct BestHead {
+  std::string head{};
+  Measure chosen{};    // on items 0, 2, 4, …
+  Measure measured{};  // on items 1, 3, 5, …
+  bool operator==(const BestHead&) const = default;
+};
+
+/// The loss of the model with all its heads.
+struct LossEvidence {
+  std::string task{};
+  double value = 0;
+  int64_t examples = 0, tokens = 0;
+  std::map<std::string, double> scores{};  // such as accuracy or BLEU
+  bool operator==(const LossEvidence&) const = default;
+};
+
+struct LayerEvidence {
+  std::string layer{};  // "L3"
+  Measures measures{};
+  bool operator==(const LayerEvidence&) const = default;
+};
+
+/// Heads that were closed together.
+struct GroupEvidence {
+  std::string name{};
+  std::vector<std::string> heads{};
+  Measures measures{};
+  bool operator==(const GroupEvidence&) const = default;
+};
+
+struct Evidence {
+  struct ModelIdentity {
+    std::string name{}, architecture{}, sha256{};
+    bool operator==(const ModelIdentity&) const = default;
+  } model{};
+  struct CorpusIdentity {
+    std::string name{}, sha256{};
+    int64_t texts = 0, tokens = 0;
+    bool operator==(const CorpusIdentity&) const = default;
+  };
+  std::map<std::string, CorpusIdentity> corpora{};  // "text", "treebank", "coreference", "data"
+  std::map<std::string, std::string> options{};     // what was asked for, by name
+  std::vector<std::string> finished{};              // parts that are in here, in their order
+
+  std::vector<HeadEvidence> heads{};
+  /// By name and group: pairs["js"]["L0"], pairs["subspace_overlap/q"]["L0"].
+  std::map<std::string, std::map<std::string, PairMatrix>> pairs{};
+  std::vector<LayerEvidence> layers{};
+  std::map<std::string, BestHead> best{}, best_probes{};  // "relation/det/to_head", "coreference"
+  std::vector<GroupEvidence> groups{};
+  std::optional<LossEvidence> loss{};
+
+  HeadEvidence& head(std::string_view name);  // throws Error if there is none
+  const HeadEvidence& head(std::string_view name) const;
+  bool operator==(const Evidence&) const = default;
+};
+
+/// The text of evidence.json, and back. Throws Error for what is no evidence; `where` names the
+/// text in messages.
+std::string to_json(const Evidence& evidence);
+Evidence evidence_from_json(std::string_view text, const std::string& where);
+
+}  // namespace headwise

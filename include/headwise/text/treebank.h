@@ -1,0 +1,61 @@
+// Sentences with their syntax trees, and pronouns with their antecedents.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+/// A syntactic word. Those of a multi-word token ("don't") share its characters: each has the whole
+/// span if its own form is not found in it in order.
+struct TreeWord {
+  std::string form{};
+  std::string upos{};      // "NOUN"; "_" if unknown
+  std::string relation{};  // "nsubj", "aux:pass"
+  int64_t head = -1;       // index of its syntactic head; -1: the root
+  TokenSpan bytes{};       // where in the sentence's text
+  bool operator==(const TreeWord&) const = default;
+};
+
+struct TreeSentence {
+  std::string id{};    // its sent_id, or "sentence 3"
+  std::string text{};  // as written
+  std::vector<TreeWord> words{};
+  bool operator==(const TreeSentence&) const = default;
+};
+
+/// A pronoun and two names, exactly one of which it stands for.
+struct CoreferenceItem {
+  std::string id{};
+  std::string text{};
+  TokenSpan pronoun{};       // bytes of the text
+  TokenSpan right{}, wrong{};
+  bool operator==(const CoreferenceItem&) const = default;
+};
+
+/// A CoNLL-U file, plain or gzip. Empty nodes are left out. Throws Error, with the line, for
+/// anything that is no tree of words.
+std::vector<TreeSentence> read_conllu(const std::filesystem::path& file);
+
+/// A file of the GAP data set (tab-separated, with its header): the items for which exactly one of
+/// A and B is the antecedent.
+std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file);
+
+/// Pronouns of a CoNLL-U file with `Entity=` annotations that have in their text (the sentences of
+/// one document before them, and their own) an antecedent, and a nearer or farther mention of
+/// another entity.
+std::vector<CoreferenceItem> read_entities(const std::filesystem::path& file);
+
+/// CoNLL-U and GAP's columns.
+std::string to_conllu(const std::vector<TreeSentence>& sentences);
+std::string to_gap(const std::vector<CoreferenceItem>& items);
+
+/// The tokens [begin, end) of each span of an encoded text; empty if no token lies in it. Tokens
+/// that the template put belong to none; a token that touches two spans belongs to the first.
+std::vector<TokenSpan> tokens_of_spans(const Encoding& encoding, const std::vector<TokenSpan>& bytes);
+
+}  // namespace headwise

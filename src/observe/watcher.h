@@ -1,0 +1,115 @@
+// What watches a model run over texts, and then says something about its heads.
+//
+// A new measure is one file with a Watcher and one line in registry.cc.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "headwise/observe/evidence.h"
+#include "headwise/text/tokenizer.h"
+#include "headwise/text/treebank.h"
+
+namespace headwise {
+
+/// A text as the model reads it, with what is known about it.
+struct ObservedText {
+  std::vector<int32_t> ids{}, types{};     // types empty: all 0
+  std::vector<int32_t> decoder_ids{};      // of encoder-decoders
+  Encoding encoding{};                     // of the text; empty where only ids were given
+  const TreeSentence* tree = nullptr;      // or none
+  const CoreferenceItem* item = nullptr;   // or none
+};
+
+/// Texts that are run over with the same watchers.
+struct ObservedCorpus {
+  std::string name{};
+  std::vector<ObservedText> texts{};
+};
+
+/// What all watchers of a pass may look at.
+struct WatchContext {
+  const Model& model;
+  const Tokenizer* tokenizer = nullptr;  // or none
+  const ObservedCorpus& corpus;
+  uint64_t seed = 0;
+  bool all_pairs = false;        // of heads of one kind of attention, not only of one layer
+  bool probes = false;           // the texts are built-in probes
+  std::vector<uint8_t> wanted{};  // [heads of the model]: which of them are asked for
+};
+
+/// The texts of one forward pass.
+struct WatchedBatch {
+  std::span<const int64_t> texts{};  // their indices in the corpus
+  const TokenBatch& source;
+  const TokenBatch& target;  // of the decoder of encoder-decoders, else empty
+
+  /// What rows and keys of an attention are.
+  const TokenBatch& rows(const AttentionSite& site) const {
+    return site.side == Side::decoder && target.texts() > 0 ? target : source;
+  }
+  const TokenBatch& keys(const AttentionSite& site) const {
+    return site.kind == AttentionKind::cross ? source : rows(site);
+  }
+};
+
+/// Called for every batch of a pass: begin, then for every attention watch and attended, then
+/// reached as layers end, then end; and once finish. Batches come in the same order, and of the
+/// same texts, in every run. Sums are over rows in their order, so that no bit depends on threads.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+
+  virtual void begin(const WatchedBatch&) {}
+  /// May ask the kernel for more: key sets, largest weights. See AttentionObserver.
+  virtual void watch(const AttentionSite&, const Attention&, AttentionObserver&) {}
+  virtual void attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
+                        View<const float, 3> /*z*/, View<const float, 2> /*lse*/) {}
+  /// What the attention adds to the residual stream: [T, C].
+  virtual void projected(const AttentionSite&, View<const float, 2>) {}
+  virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
+  virtual void end(View<const float, 2> /*hidden*/) {}
+
+  /// Whether the texts must be gone through once more, after another begin; asked after each time.
+  virtual bool again() { return false; }
+
+  /// Adds its numbers to the measures of the heads, one Measures per head of the model (see
+  /// AttentionSite::first), and to the rest of the evidence.
+  virtual void finish(std::span<Measures> heads, Evidence& evidence) = 0;
+};
+
+/// The passes over texts.
+enum class WatchPass {
+  look,       // the corpus: label-free statistics
+  relate,     // the corpus once more: pairs of heads
+  treebank,   // sentences with trees
+  coreference,
+  repeated,   // random sequences that are repeated
+};
+
+struct WatcherKind {
+  const char* name;
+  WatchPass pass;
+  /// Null if the model or the corpus have nothing for it.
+  std::unique_ptr<Watcher> (*make)(const WatchContext& context);
+};
+
+std::span<const WatcherKind> watcher_kinds();
+
+// One factory per file.
+std::unique_ptr<Watcher> watch_weights(const WatchContext& context);       // kernel statistics
+std::unique_ptr<Watcher> watch_rare_tokens(const WatchContext& context);
+std::unique_ptr<Watcher> watch_semantics(const WatchContext& context);
+std::unique_ptr<Watcher> watch_contributions(const WatchContext& context);
+std::unique_ptr<Watcher> watch_direct_logits(const WatchContext& context);
+std::unique_ptr<Watcher> watch_repetition(const WatchContext& context);
+std::unique_ptr<Watcher> watch_relations(const WatchContext& context);
+std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context);
+std::unique_ptr<Watcher> watch_coreference(const WatchContext& context);
+std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);    // js
+std::unique_ptr<Watcher> watch_similarity(const WatchContext& context);    // output_cka
+
+}  // namespace headwise
