@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/gated.h"
 #include "headwise/kernels/norm.h"
@@ -51,6 +52,29 @@ void NormLayer::operator()(View<const float, 2> x, View<float, 2> out) const {
   } else {
     layer_norm(x, vector_of(weight_), vector_of(bias_), epsilon_, out);
   }
+}
+
+void NormLayer::backward_frozen(View<const float, 2> x, View<float, 2> d) const {
+  if (!exists()) return;
+  const int64_t C = x.extent(1);
+  const auto width = static_cast<double>(C);
+  parallel_panels(x.extent(0), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      double mean = 0, squares = 0, mean_d = 0;
+      for (int64_t c = 0; kind_ == NormKind::layer && c < C; ++c) mean += x(row, c) / width;
+      for (int64_t c = 0; c < C; ++c) {
+        const double centred = x(row, c) - mean;
+        squares += centred * centred / width;
+        d(row, c) *= weight_[c];
+        mean_d += d(row, c) / width;
+      }
+      if (kind_ == NormKind::rms) mean_d = 0;
+      const double scale = 1 / std::sqrt(squares + epsilon_);
+      for (int64_t c = 0; c < C; ++c) {
+        d(row, c) = static_cast<float>((d(row, c) - mean_d) * scale);
+      }
+    }
+  });
 }
 
 void NormLayer::per_head(View<float, 3> x) const { rms_norm(x, vector_of(weight_), epsilon_); }

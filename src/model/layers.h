@@ -49,6 +49,9 @@ class NormLayer {
   void operator()(View<const float, 2> x, View<float, 2> out) const;
   /// Every head of every row by itself, in place.
   void per_head(View<float, 3> x) const;
+  /// d [T, C], a gradient of the output, becomes that of the input x if the scale of every row were
+  /// a constant. Without a norm nothing changes.
+  void backward_frozen(View<const float, 2> x, View<float, 2> d) const;
   bool exists() const { return weight_.size() > 0; }
 
  private:
@@ -62,6 +65,9 @@ class Embedding {
  public:
   Embedding() = default;
   Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width);
+  /// A matrix of `files` that was taken already.
+  Embedding(const TensorFiles& files, const TensorInfo& matrix)
+      : files_(files), tensor_(&matrix), rows_(matrix.shape[0]), width_(matrix.shape[1]) {}
   Embedding(Buffer table, int64_t rows, int64_t width)
       : computed_(std::move(table)), rows_(rows), width_(width) {}
 
@@ -70,6 +76,7 @@ class Embedding {
 
   bool exists() const { return rows_ > 0; }
   int64_t rows() const { return rows_; }
+  int64_t width() const { return width_; }
   const TensorInfo* tensor() const { return tensor_; }  // null if computed
 
  private:

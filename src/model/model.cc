@@ -272,6 +272,27 @@ std::vector<int64_t> Model::output_rows(std::span<const int64_t> offsets) const 
   return parts_->head.rows(offsets);
 }
 
+Activations Model::word_embeddings(Side side, std::span<const int32_t> ids) const {
+  const Stack& stack = side == Side::encoder ? parts_->encoder : parts_->decoder;
+  if (!stack.word().exists()) {
+    refuse("the model has no such side", side == Side::encoder ? "encoder" : "decoder",
+           side == Side::encoder ? "decoder" : "encoder");
+  }
+  Activations words(std::ssize(ids), config().embedding_width);
+  stack.word().look_up(ids, 1, false, words.rows);
+  return words;
+}
+
+Activations Model::logit_directions(View<const float, 2> rows,
+                                    std::span<const int32_t> tokens) const {
+  if (config().task != Task::causal_lm) {
+    refuse("the model predicts no next token", config().model_type, "a causal language model");
+  }
+  Activations directions = parts_->head.beside_mean(tokens);
+  parts_->decoder.final_norm().backward_frozen(rows, directions.rows);
+  return directions;
+}
+
 DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& source,
                           const ForwardOptions& options) const {
   if (config().decoder.layers() == 0) {

@@ -26,6 +26,7 @@ class Stack {
 
   std::span<const Block> blocks() const { return blocks_; }
   const Embedding& word() const { return word_; }
+  const NormLayer& final_norm() const { return final_norm_; }
   Side side() const { return side_; }
 
  private:

@@ -2,6 +2,7 @@
 #include "model/task_head.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -87,6 +88,7 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
   const bool tied = names.tied && shared && word.tensor() != nullptr;
   if (tied) reader.same_as(own, *word.tensor());
   const TensorInfo& tensor = tied ? *word.tensor() : reader.take(own, {outputs, width});
+  table_ = Embedding(reader.files(), tensor);
   PackedWeights packed = reader.packed(tensor);
   reader.files().release(tensor);
   output_ = Linear(std::move(packed), read_bias(names, outputs, config.tied, reader));
@@ -117,6 +119,29 @@ Activations TaskHead::forward(View<const float, 2> hidden) const {
   Activations out(hidden.extent(0), width());
   output_(x, out.rows);
   return out;
+}
+
+Activations TaskHead::beside_mean(std::span<const int32_t> tokens) const {
+  constexpr int64_t kRowsAtOnce = 1024;
+  const int64_t width = table_.width();
+  std::vector<double> mean(width);
+  for (int64_t begin = 0; begin < table_.rows(); begin += kRowsAtOnce) {
+    std::vector<int32_t> ids(std::min(kRowsAtOnce, table_.rows() - begin));
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(begin));
+    Activations part(std::ssize(ids), width);
+    table_.look_up(ids, scale_, false, part.rows);
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      for (int64_t c = 0; c < width; ++c) mean[c] += part.rows(row, c);
+    }
+  }
+  Activations result(std::ssize(tokens), width);
+  table_.look_up(tokens, scale_, false, result.rows);
+  for (int64_t row = 0; row < std::ssize(tokens); ++row) {
+    for (int64_t c = 0; c < width; ++c) {
+      result.rows(row, c) -= static_cast<float>(mean[c] / static_cast<double>(table_.rows()));
+    }
+  }
+  return result;
 }
 
 std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {

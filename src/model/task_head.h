@@ -30,6 +30,10 @@ class TaskHead {
 
   Activations forward(View<const float, 2> hidden) const;
   std::vector<int64_t> rows(std::span<const int64_t> offsets) const;
+
+  /// Of language models whose output is one product: the rows of its matrix for these tokens, minus
+  /// the mean row.
+  Activations beside_mean(std::span<const int32_t> tokens) const;
   int64_t width() const { return output_.outputs(); }
 
  private:
@@ -43,6 +47,7 @@ class TaskHead {
   float scale_ = 1;
   std::vector<Step> steps_;
   Linear output_;
+  Embedding table_;  // the matrix of output_, as it is stored
 };
 
 }  // namespace headwise

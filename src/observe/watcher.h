@@ -9,26 +9,11 @@
 #include <vector>
 
 #include "headwise/model/model.h"
+#include "headwise/observe/corpus.h"
 #include "headwise/observe/evidence.h"
 #include "headwise/text/tokenizer.h"
-#include "headwise/text/treebank.h"
 
 namespace headwise {
-
-/// A text as the model reads it, with what is known about it.
-struct ObservedText {
-  std::vector<int32_t> ids{}, types{};     // types empty: all 0
-  std::vector<int32_t> decoder_ids{};      // of encoder-decoders
-  Encoding encoding{};                     // of the text; empty where only ids were given
-  const TreeSentence* tree = nullptr;      // or none
-  const CoreferenceItem* item = nullptr;   // or none
-};
-
-/// Texts that are run over with the same watchers.
-struct ObservedCorpus {
-  std::string name{};
-  std::vector<ObservedText> texts{};
-};
 
 /// What all watchers of a pass may look at.
 struct WatchContext {
@@ -36,8 +21,8 @@ struct WatchContext {
   const Tokenizer* tokenizer = nullptr;  // or none
   const ObservedCorpus& corpus;
   uint64_t seed = 0;
-  bool all_pairs = false;        // of heads of one kind of attention, not only of one layer
-  bool probes = false;           // the texts are built-in probes
+  bool all_pairs = false;         // of heads of one kind of attention, not only of one layer
+  bool probes = false;            // the texts are built-in probes
   std::vector<uint8_t> wanted{};  // [heads of the model]: which of them are asked for
 };
 
@@ -64,11 +49,14 @@ class Watcher {
   virtual ~Watcher() = default;
 
   virtual void begin(const WatchedBatch&) {}
-  /// May ask the kernel for more: key sets, largest weights. See AttentionObserver.
+  /// Whether the kernel shall gather statistics; `watch` may then ask it for more: key sets,
+  /// largest weights. The observer of an attention stays the same until finish.
+  virtual bool watches_weights() const { return false; }
   virtual void watch(const AttentionSite&, const Attention&, AttentionObserver&) {}
   virtual void attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
                         View<const float, 3> /*z*/, View<const float, 2> /*lse*/) {}
-  /// What the attention adds to the residual stream: [T, C].
+  /// What the attention adds to the residual stream, [T, C], for those who want it.
+  virtual bool wants_projected() const { return false; }
   virtual void projected(const AttentionSite&, View<const float, 2>) {}
   virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
   virtual void end(View<const float, 2> /*hidden*/) {}
@@ -83,11 +71,11 @@ class Watcher {
 
 /// The passes over texts.
 enum class WatchPass {
-  look,       // the corpus: label-free statistics
-  relate,     // the corpus once more: pairs of heads
-  treebank,   // sentences with trees
+  look,      // the corpus: label-free statistics
+  relate,    // the corpus once more: pairs of heads
+  treebank,  // sentences with trees
   coreference,
-  repeated,   // random sequences that are repeated
+  repeated,  // random sequences that are repeated
 };
 
 struct WatcherKind {
@@ -100,7 +88,7 @@ struct WatcherKind {
 std::span<const WatcherKind> watcher_kinds();
 
 // One factory per file.
-std::unique_ptr<Watcher> watch_weights(const WatchContext& context);       // kernel statistics
+std::unique_ptr<Watcher> watch_statistics(const WatchContext& context);  // of the kernel
 std::unique_ptr<Watcher> watch_rare_tokens(const WatchContext& context);
 std::unique_ptr<Watcher> watch_semantics(const WatchContext& context);
 std::unique_ptr<Watcher> watch_contributions(const WatchContext& context);
@@ -109,7 +97,7 @@ std::unique_ptr<Watcher> watch_repetition(const WatchContext& context);
 std::unique_ptr<Watcher> watch_relations(const WatchContext& context);
 std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context);
 std::unique_ptr<Watcher> watch_coreference(const WatchContext& context);
-std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);    // js
-std::unique_ptr<Watcher> watch_similarity(const WatchContext& context);    // output_cka
+std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);  // js
+std::unique_ptr<Watcher> watch_similarity(const WatchContext& context);  // output_cka
 
 }  // namespace headwise

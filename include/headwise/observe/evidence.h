@@ -9,35 +9,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace headwise {
 
 /// An interval that holds the true value in 95 of 100 cases.
-struct Interval {
+struct ConfidenceInterval {
   double low = 0, high = 0;
-  bool operator==(const Interval&) const = default;
+  bool operator==(const ConfidenceInterval&) const = default;
 };
 
 /// One number about a head, and what it is a mean or a share of.
 struct Measure {
   double value = 0;
   int64_t n = 0;  // 0: not of a sample, such as a rank of its weights
-  std::optional<Interval> interval{};
+  std::optional<ConfidenceInterval> interval{};
   std::optional<double> baseline{};  // what needs no head: the best fixed offset, the nearest name
   bool operator==(const Measure&) const = default;
 };
 
-/// Numbers by name, in the order in which they were added. A name has parts, "offset_share/-1" or
-/// "relation/det/to_head": objects within objects in the file.
+/// Numbers by name. A name has parts, "offset_share/-1" or "relation/det/to_head": objects within
+/// objects in the file.
 class Measures {
  public:
-  using Entry = std::pair<std::string, Measure>;
-
   /// Overwrites one of the same name. What was not measured, a value that is no number, is left
   /// out.
-  void add(std::string name, const Measure& measure);
+  void add(const std::string& name, const Measure& measure);
 
   const Measure* find(std::string_view name) const;  // null: not measured
   auto begin() const { return entries_.begin(); }
@@ -46,8 +43,7 @@ class Measures {
   bool operator==(const Measures&) const = default;
 
  private:
-  std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;
+  std::map<std::string, Measure, std::less<>> entries_;
 };
 
 struct HeadEvidence {

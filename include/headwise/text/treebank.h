@@ -32,7 +32,7 @@ struct TreeSentence {
 struct CoreferenceItem {
   std::string id{};
   std::string text{};
-  TokenSpan pronoun{};       // bytes of the text
+  TokenSpan pronoun{};  // bytes of the text
   TokenSpan right{}, wrong{};
   bool operator==(const CoreferenceItem&) const = default;
 };
@@ -56,6 +56,7 @@ std::string to_gap(const std::vector<CoreferenceItem>& items);
 
 /// The tokens [begin, end) of each span of an encoded text; empty if no token lies in it. Tokens
 /// that the template put belong to none; a token that touches two spans belongs to the first.
-std::vector<TokenSpan> tokens_of_spans(const Encoding& encoding, const std::vector<TokenSpan>& bytes);
+std::vector<TokenSpan> tokens_of_spans(const Encoding& encoding,
+                                       const std::vector<TokenSpan>& bytes);
 
 }  // namespace headwise

@@ -1,0 +1,52 @@
+// Watches a model at work, and writes down what every head was seen to do.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "headwise/observe/corpus.h"
+#include "headwise/observe/evidence.h"
+#include "headwise/text/tokenizer.h"
+#include "headwise/text/treebank.h"
+
+namespace headwise {
+
+/// What heads are watched on. Everything may be empty.
+struct ObserveData {
+  ObservedCorpus corpus{};
+  std::vector<TreeSentence> treebank{};
+  std::vector<CoreferenceItem> coreference{};
+};
+
+struct ObserveOptions {
+  bool look = true;               // what heads look at
+  bool know = true;               // relations, coreference, parts of speech
+  bool relate = true;             // pairs of heads
+  bool probes = true;             // built-in sentences and sequences; they need a tokenizer
+  bool all_pairs = false;         // js between layers, too
+  std::vector<HeadIndex> only{};  // the heads to write down; empty: all
+  uint64_t seed = 0;
+
+  /// Called as the work goes on, with the part that it is at; may throw to stop.
+  std::function<void(const std::string& part, int64_t done, int64_t total)> progress{};
+  /// Called after every part with all that is known by then.
+  std::function<void(const Evidence& so_far)> saved{};
+};
+
+/// The heads of a model, and nothing about them yet.
+Evidence no_evidence(const Model& model);
+
+/// Measures whatever the data allow and `so_far` has not finished. Without a tokenizer nothing is
+/// known about words.
+Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
+                 const ObserveOptions& options = {}, Evidence so_far = {});
+
+/// A text for the corpus. Throws Error if it is empty or longer than the model's positions; `where`
+/// names it.
+ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+                           const std::string& where);
+
+}  // namespace headwise

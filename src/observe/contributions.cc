@@ -1,0 +1,175 @@
+// contribution_norm and constancy: how much a head adds to the residual stream, and whether it
+// always adds the same.
+//
+// A contribution is c = W z, W [C, Dv] being the head's part of the output projection. Its length
+// needs only the Dv x Dv matrix L with L L' = W' W: |c| = |L' z|.
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/core/parallel.h"
+#include "headwise/kernels/gemm.h"
+#include "observe/watcher.h"
+
+namespace headwise {
+namespace {
+
+/// L' of W' W = L L', by Cholesky's method; columns that depend on earlier ones become 0.
+std::vector<float> length_factor(View<const float, 2> output, int64_t first, int64_t Dv) {
+  const int64_t C = output.extent(0);
+  std::vector<double> gram(Dv * Dv), lower(Dv * Dv);
+  for (int64_t c = 0; c < C; ++c) {
+    for (int64_t i = 0; i < Dv; ++i) {
+      for (int64_t j = 0; j <= i; ++j) {
+        gram[i * Dv + j] += double{output(c, first + i)} * output(c, first + j);
+      }
+    }
+  }
+  for (int64_t j = 0; j < Dv; ++j) {
+    const auto rest = [&](int64_t i) {
+      double sum = gram[i * Dv + j];
+      for (int64_t k = 0; k < j; ++k) sum -= lower[i * Dv + k] * lower[j * Dv + k];
+      return sum;
+    };
+    const double square = rest(j);
+    if (square <= 1e-14 * gram[j * Dv + j]) continue;
+    const double pivot = std::sqrt(square);
+    for (int64_t i = j; i < Dv; ++i) lower[i * Dv + j] = rest(i) / pivot;
+  }
+  std::vector<float> result(Dv * Dv);
+  for (int64_t i = 0; i < Dv; ++i) {
+    for (int64_t j = 0; j <= i; ++j) result[j * Dv + i] = static_cast<float>(lower[i * Dv + j]);
+  }
+  return result;
+}
+
+class Contributions : public Watcher {
+ public:
+  explicit Contributions(const WatchContext& context)
+      : sites_(context.model.attentions().size()), sums_(context.model.heads()) {}
+
+  bool wants_projected() const override { return true; }
+
+  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
+                View<const float, 3> z, View<const float, 2>) override {
+    Site& state = prepare(site, layer);
+    const int64_t T = z.extent(0), H = z.extent(1), Dv = z.extent(2);
+    lengths_.resize(T * H);
+    float* const turned = turned_.at_least(T * Dv);
+    for (int64_t h = 0; h < H; ++h) {
+      const View<const float, 2> of_head(z.data() + h * z.stride(1), {T, Dv},
+                                         {z.stride(0), z.stride(2)});
+      linear(of_head, state.factors[h], {turned, {T, Dv}});
+      parallel_panels(T, 256, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          double squares = 0;
+          for (int64_t d = 0; d < Dv; ++d)
+            squares += double{turned[t * Dv + d]} * turned[t * Dv + d];
+          lengths_[t * H + h] = squares;
+        }
+      });
+    }
+    parallel_for(H, [&](int64_t h) {
+      Sums& sums = sums_[site.first + h];
+      for (int64_t t = 0; t < T; ++t) {
+        sums.squares += lengths_[t * H + h];
+        for (int64_t d = 0; d < Dv; ++d) state.mean[h * Dv + d] += z(t, h, d);
+      }
+      sums.rows += T;
+    });
+  }
+
+  void projected(const AttentionSite& site, View<const float, 2> rows) override {
+    const int64_t H = std::ssize(site.heads);
+    whole_.resize(rows.extent(0));
+    parallel_panels(rows.extent(0), 64, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        double squares = 0;
+        for (int64_t c = 0; c < rows.extent(1); ++c) squares += double{rows(t, c)} * rows(t, c);
+        whole_[t] = squares;
+      }
+    });
+    for (int64_t t = 0; t < rows.extent(0); ++t) {
+      if (!(whole_[t] > 0)) continue;
+      for (int64_t h = 0; h < H; ++h) {
+        sums_[site.first + h].share += {std::sqrt(lengths_[t * H + h] / whole_[t]), 1};
+      }
+    }
+  }
+
+  void finish(std::span<Measures> heads, Evidence&) override {
+    for (const Site& site : sites_) {
+      for (size_t h = 0; h < site.factors.size(); ++h) {
+        const Sums& sums = sums_[site.first + h];
+        Measures& head = heads[site.first + h];
+        head.add("contribution_norm", {.value = sums.share.mean(), .n = sums.share.n});
+        head.add("constancy", {.value = constancy(site, h, sums), .n = sums.rows});
+      }
+    }
+  }
+
+ private:
+  struct Site {
+    int64_t first = 0;
+    std::vector<PackedWeights> factors{};  // per head
+    std::vector<double> mean{};            // [H, Dv]: sums of z
+    std::vector<float> output{};           // [C, H Dv]
+    int64_t Dv = 0;
+  };
+  struct Sums {
+    Tally share{};
+    double squares = 0;  // of contributions
+    int64_t rows = 0;
+  };
+
+  Site& prepare(const AttentionSite& site, const MultiHeadAttention& layer) {
+    Site& state = sites_[site_index(site)];
+    if (!state.factors.empty() || site.heads.empty()) return state;
+    const MultiHeadAttentionShape& s = layer.shape();
+    const View<const float, 2> output = layer.weights().output();
+    state.first = site.first;
+    state.Dv = s.Dv;
+    state.mean.resize(s.H * s.Dv);
+    state.output.assign(output.data(), output.data() + output.extent(0) * output.extent(1));
+    state.factors.resize(s.H);
+    parallel_for(s.H, [&](int64_t h) {
+      const std::vector<float> factor = length_factor(output, h * s.Dv, s.Dv);
+      state.factors[h] = PackedWeights(View<const float, 2>(factor.data(), {s.Dv, s.Dv}));
+    });
+    return state;
+  }
+
+  int64_t site_index(const AttentionSite& site) {
+    const auto [at, is_new] = index_.try_emplace(site.name, std::ssize(index_));
+    return at->second;
+  }
+
+  /// |W mean z|^2 / mean |c|^2
+  static double constancy(const Site& site, size_t head, const Sums& sums) {
+    const int64_t width = std::ssize(site.mean), C = std::ssize(site.output) / width;
+    double squares = 0;
+    for (int64_t c = 0; c < C; ++c) {
+      double sum = 0;
+      for (int64_t d = 0; d < site.Dv; ++d) {
+        const int64_t at = static_cast<int64_t>(head) * site.Dv + d;
+        sum += site.output[c * width + at] * site.mean[at];
+      }
+      squares += sum * sum;
+    }
+    const auto rows = static_cast<double>(sums.rows);
+    return squares / rows / sums.squares;
+  }
+
+  std::vector<Site> sites_;
+  std::map<std::string, int64_t> index_;  // by the site's name
+  std::vector<Sums> sums_;
+  std::vector<double> lengths_, whole_;  // squared, of the attention at hand
+  Buffer turned_;
+};
+
+}  // namespace
+
+std::unique_ptr<Watcher> watch_contributions(const WatchContext& context) {
+  return std::make_unique<Contributions>(context);
+}
+
+}  // namespace headwise

@@ -1,0 +1,153 @@
+// The parts of an observation, one after the other.
+#include "headwise/observe/observe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "headwise/core/error.h"
+#include "headwise/observe/head_weights.h"
+#include "observe/layers.h"
+#include "observe/watch_corpus.h"
+
+namespace headwise {
+namespace {
+
+class Observation {
+ public:
+  Observation(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
+              const ObserveOptions& options, Evidence so_far)
+      : model_(model),
+        tokenizer_(tokenizer),
+        data_(data),
+        options_(options),
+        evidence_(so_far.heads.empty() ? no_evidence(model) : std::move(so_far)) {}
+
+  Evidence run() {
+    const bool words = tokenizer_ != nullptr;
+    part("look", options_.look && !data_.corpus.texts.empty(), [&] {
+      watch(data_.corpus, WatchPass::look);
+      count_rows();
+    });
+    part("treebank", options_.know && words && !data_.treebank.empty(),
+         [&] { watch(corpus_of_trees(data_.treebank), WatchPass::treebank); });
+    part("coreference", options_.know && words && !data_.coreference.empty(),
+         [&] { watch(corpus_of_items(data_.coreference), WatchPass::coreference); });
+    part("relate", options_.relate && !data_.corpus.texts.empty(),
+         [&] { watch(data_.corpus, WatchPass::relate); });
+    part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
+    keep_wanted();
+    evidence_.layers = sum_up_layers(evidence_);
+    return std::move(evidence_);
+  }
+
+ private:
+  template <class F>
+  void part(const std::string& name, bool wanted, const F& work) {
+    if (!wanted || std::ranges::find(evidence_.finished, name) != evidence_.finished.end()) return;
+    at_ = name;
+    work();
+    evidence_.finished.push_back(name);
+    if (options_.saved) options_.saved(evidence_);
+  }
+
+  void watch(const ObservedCorpus& corpus, WatchPass pass, bool probes = false) {
+    const WatchContext context{.model = model_,
+                               .tokenizer = tokenizer_,
+                               .corpus = corpus,
+                               .seed = options_.seed,
+                               .all_pairs = options_.all_pairs,
+                               .probes = probes};
+    std::vector<Measures> heads(evidence_.heads.size());
+    watch_corpus(context, pass, progress(), heads, evidence_);
+    for (size_t h = 0; h < heads.size(); ++h) {
+      Measures& to = probes ? evidence_.heads[h].probes : evidence_.heads[h].measures;
+      for (const auto& [name, measure] : heads[h]) to.add(name, measure);
+    }
+  }
+
+  WatchProgress progress() const {
+    if (!options_.progress) return {};
+    return [this](int64_t done, int64_t total) { options_.progress(at_, done, total); };
+  }
+
+  void count_rows() {
+    for (HeadEvidence& head : evidence_.heads) {
+      const Measure* const entropy = head.measures.find("entropy");
+      head.rows = entropy == nullptr ? 0 : entropy->n;
+    }
+  }
+
+  ObservedCorpus corpus_of_trees(const std::vector<TreeSentence>& trees) const {
+    ObservedCorpus corpus{.name = "treebank"};
+    for (const TreeSentence& tree : trees) {
+      corpus.texts.push_back(observed_text(model_, *tokenizer_, tree.text, tree.id));
+      corpus.texts.back().tree = &tree;
+    }
+    return corpus;
+  }
+
+  ObservedCorpus corpus_of_items(const std::vector<CoreferenceItem>& items) const {
+    ObservedCorpus corpus{.name = "coreference"};
+    for (const CoreferenceItem& item : items) {
+      corpus.texts.push_back(observed_text(model_, *tokenizer_, item.text, item.id));
+      corpus.texts.back().item = &item;
+    }
+    return corpus;
+  }
+
+  void keep_wanted() {
+    if (options_.only.empty()) return;
+    std::set<std::string> wanted;
+    for (const HeadIndex& head : options_.only) {
+      wanted.insert(model_.attentions()[head.site].head_name(head.index));
+    }
+    std::erase_if(evidence_.heads,
+                  [&](const HeadEvidence& head) { return !wanted.contains(head.head); });
+  }
+
+  const Model& model_;
+  const Tokenizer* tokenizer_;
+  const ObserveData& data_;
+  const ObserveOptions& options_;
+  Evidence evidence_;
+  std::string at_;  // the part that is under way
+};
+
+}  // namespace
+
+Evidence no_evidence(const Model& model) {
+  Evidence evidence;
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+      evidence.heads.push_back({.head = site.head_name(h)});
+    }
+  }
+  return evidence;
+}
+
+ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+                           const std::string& where) {
+  Encoding encoding = tokenizer.encode(text);
+  const int64_t most = model.config().max_positions;
+  if (encoding.ids.empty()) {
+    throw Error({.what = "the text has no tokens", .where = where, .expected = "some text"});
+  }
+  if (most > 0 && std::ssize(encoding.ids) > most) {
+    throw Error({.what = "the text is longer than the model's positions",
+                 .where = where,
+                 .got = fmt::format("{} tokens", encoding.ids.size()),
+                 .expected = fmt::format("at most {}", most)});
+  }
+  ObservedText result{.ids = encoding.ids, .types = encoding.type_ids};
+  result.encoding = std::move(encoding);
+  return result;
+}
+
+Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
+                 const ObserveOptions& options, Evidence so_far) {
+  return Observation(model, tokenizer, data, options, std::move(so_far)).run();
+}
+
+}  // namespace headwise

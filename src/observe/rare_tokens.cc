@@ -1,0 +1,147 @@
+// rare_share: whether a head looks at the rarest token that it sees.
+#include <algorithm>
+
+#include "observe/token_kinds.h"
+#include "observe/visible_keys.h"
+#include "observe/watcher.h"
+
+namespace headwise {
+namespace {
+
+/// Of the keys that a row sees and that are not special: how rare the rarest is, and how many are
+/// as rare.
+struct Rarest {
+  int64_t count = std::numeric_limits<int64_t>::max();  // in the corpus
+  int64_t tied = 0, visible = 0;
+
+  void add(int64_t key_count) {
+    ++visible;
+    if (key_count < count) {
+      count = key_count;
+      tied = 0;
+    }
+    if (key_count == count) ++tied;
+  }
+};
+
+/// The tokens of one side of the corpus.
+struct CountedTokens {
+  std::vector<int64_t> counts{};   // by id, in the whole corpus
+  std::vector<uint8_t> special{};  // of the batch
+  std::vector<int64_t> rarity{};   // of the batch: counts of its tokens
+};
+
+class RareTokens : public Watcher {
+ public:
+  explicit RareTokens(const WatchContext& context) : kinds_(context), sums_(context.model.heads()) {
+    const ModelConfig& config = context.model.config();
+    source_.counts.resize(std::max(config.vocabulary, config.decoder_vocabulary));
+    target_.counts.resize(source_.counts.size());
+    for (const ObservedText& text : context.corpus.texts) {
+      for (const int32_t id : text.ids) ++source_.counts[id];
+      for (const int32_t id : text.decoder_ids) ++target_.counts[id];
+    }
+  }
+
+  bool watches_weights() const override { return true; }
+
+  void begin(const WatchedBatch& batch) override {
+    batch_ = &batch;
+    fill(batch.source, source_);
+    fill(batch.target, target_);
+  }
+
+  void watch(const AttentionSite& site, const Attention& attention,
+             AttentionObserver& observer) override {
+    const int64_t rows = attention.q_offsets.back(), heads = std::ssize(site.heads);
+    largest_.resize(rows * heads);
+    observer.left_out = keys(site).special;
+    observer.largest_kept = {largest_.data(), {rows, heads}};
+  }
+
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<const float, 3>,
+                View<const float, 2>) override {
+    const int64_t heads = std::ssize(site.heads);
+    for (const HeadGroup& group : layer.groups(attention)) {
+      const std::vector<Rarest> rarest = rarest_of_rows(site, group.attention);
+      for (size_t row = 0; row < rarest.size(); ++row) {
+        if (rarest[row].visible == 0) continue;
+        for (int64_t h = group.first; h < group.first + group.count; ++h) {
+          add(site, row, rarest[row], largest_[row * heads + h], sums_[site.first + h]);
+        }
+      }
+    }
+  }
+
+  void finish(std::span<Measures> heads, Evidence&) override {
+    for (size_t h = 0; h < heads.size(); ++h) {
+      heads[h].add("rare_share", {.value = sums_[h].share.mean(), .n = sums_[h].share.n});
+      heads[h].add("rare_chance", {.value = sums_[h].chance.mean(), .n = sums_[h].chance.n});
+    }
+  }
+
+ private:
+  struct Sums {
+    Tally share{}, chance{};
+  };
+
+  void fill(const TokenBatch& tokens, CountedTokens& side) const {
+    side.special = kinds_.special(*batch_, tokens);
+    side.rarity.clear();
+    for (const int32_t id : tokens.ids) side.rarity.push_back(side.counts[id]);
+  }
+
+  const CountedTokens& keys(const AttentionSite& site) const {
+    return &batch_->keys(site) == &batch_->source ? source_ : target_;
+  }
+
+  void add(const AttentionSite& site, size_t row, const Rarest& rarest, int32_t largest,
+           Sums& sums) const {
+    const TokenBatch& rows = batch_->rows(site);
+    const auto text = std::ranges::upper_bound(rows.offsets, static_cast<int64_t>(row)) -
+                      rows.offsets.begin() - 1;
+    const int64_t first_key = batch_->keys(site).offsets[text];
+    const bool right = largest >= 0 && keys(site).rarity[first_key + largest] == rarest.count;
+    sums.share += {right ? 1. : 0., 1};
+    sums.chance += {static_cast<double>(rarest.tied) / static_cast<double>(rarest.visible), 1};
+  }
+
+  /// [T]
+  std::vector<Rarest> rarest_of_rows(const AttentionSite& site, const Attention& attention) const {
+    const TokenBatch &rows = batch_->rows(site), &tokens = batch_->keys(site);
+    std::vector<Rarest> result(rows.rows());
+    for (int64_t b = 0; b < rows.texts(); ++b) {
+      const int64_t n = rows.offsets[b + 1] - rows.offsets[b];
+      const int64_t first = tokens.offsets[b], m = tokens.offsets[b + 1] - first;
+      Rarest running;
+      int64_t begin = 0, end = 0;  // the keys in `running`
+      for (int64_t i = 0; i < n; ++i) {
+        const VisibleKeys seen = visible_keys(attention.mask, i + m - n, m);
+        if (seen.begin != begin || seen.end < end) {
+          running = {};
+          begin = end = seen.begin;
+        }
+        for (; end < seen.end; ++end) {
+          if (keys(site).special[first + end] == 0) running.add(keys(site).rarity[first + end]);
+        }
+        result[rows.offsets[b] + i] = running;
+      }
+    }
+    return result;
+  }
+
+  TokenKinds kinds_;
+  const WatchedBatch* batch_ = nullptr;
+  CountedTokens source_, target_;
+  std::vector<int32_t> largest_;  // [T, H] of the attention at hand
+  std::vector<Sums> sums_;        // of all heads
+};
+
+}  // namespace
+
+std::unique_ptr<Watcher> watch_rare_tokens(const WatchContext& context) {
+  return std::make_unique<RareTokens>(context);
+}
+
+}  // namespace headwise

@@ -1,0 +1,30 @@
+// Which tokens of a corpus are special, and which are punctuation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "observe/watcher.h"
+
+namespace headwise {
+
+class TokenKinds {
+ public:
+  explicit TokenKinds(const WatchContext& context);
+
+  /// [tokens]: 1 where a token is special: put there by the tokenizer's template, or one of the
+  /// special tokens of the tokenizer or the model. `tokens` are the batch's source or target.
+  std::vector<uint8_t> special(const WatchedBatch& batch, const TokenBatch& tokens) const;
+
+  /// 1 where a token is one punctuation mark. Nothing is known without a tokenizer.
+  bool knows_punctuation() const { return !punctuation_.empty(); }
+  std::vector<uint8_t> punctuation(const TokenBatch& tokens) const;
+
+ private:
+  const WatchContext& context_;
+  std::vector<uint8_t> special_, punctuation_;  // by id
+};
+
+}  // namespace headwise

@@ -1,0 +1,108 @@
+// Batches of texts, and one observer that passes on what it sees.
+#include "observe/watch_corpus.h"
+
+#include <algorithm>
+#include <map>
+
+namespace headwise {
+namespace {
+
+/// Enough rows for the matrix products, few enough for the caches.
+constexpr int64_t kRowsPerBatch = 2048;
+
+class PassObserver : public ForwardObserver {
+ public:
+  explicit PassObserver(std::vector<std::unique_ptr<Watcher>>& watchers) : watchers_(watchers) {
+    for (const auto& watcher : watchers_) {
+      watches_weights_ |= watcher->watches_weights();
+      wants_projected_ |= watcher->wants_projected();
+    }
+  }
+
+  AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override {
+    if (!watches_weights_) return nullptr;
+    AttentionObserver& observer = observers_[site.first];
+    AttentionObserver fresh{.cross = site.kind == AttentionKind::cross,
+                            .heads = std::move(observer.heads)};
+    observer = std::move(fresh);
+    for (const auto& watcher : watchers_) watcher->watch(site, attention, observer);
+    return &observer;
+  }
+
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3> z,
+                View<const float, 2> lse) override {
+    for (const auto& watcher : watchers_) watcher->attended(site, attention, layer, z, lse);
+  }
+
+  bool wants_projected() const override { return wants_projected_; }
+  void projected(const AttentionSite& site, View<const float, 2> rows) override {
+    for (const auto& watcher : watchers_) {
+      if (watcher->wants_projected()) watcher->projected(site, rows);
+    }
+  }
+
+  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+    for (const auto& watcher : watchers_) watcher->reached(side, layer, rows);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Watcher>>& watchers_;
+  bool watches_weights_ = false, wants_projected_ = false;
+  std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first
+};
+
+/// Texts, one after the other, in batches of about kRowsPerBatch rows.
+std::vector<std::vector<int64_t>> batches_of(const ObservedCorpus& corpus) {
+  std::vector<std::vector<int64_t>> batches;
+  int64_t rows = kRowsPerBatch;
+  for (int64_t i = 0; i < std::ssize(corpus.texts); ++i) {
+    const ObservedText& text = corpus.texts[i];
+    const int64_t more = std::max(std::ssize(text.ids), std::ssize(text.decoder_ids));
+    if (rows + more > kRowsPerBatch) {
+      batches.emplace_back();
+      rows = 0;
+    }
+    batches.back().push_back(i);
+    rows += more;
+  }
+  return batches;
+}
+
+}  // namespace
+
+void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgress& progress,
+                  std::span<Measures> heads, Evidence& evidence) {
+  std::vector<std::unique_ptr<Watcher>> watchers;
+  for (const WatcherKind& kind : watcher_kinds()) {
+    if (kind.pass != pass) continue;
+    if (auto watcher = kind.make(context)) watchers.push_back(std::move(watcher));
+  }
+  if (watchers.empty() || context.corpus.texts.empty()) return;
+  PassObserver observer(watchers);
+  const auto total = std::ssize(context.corpus.texts);
+  for (bool again = true; again;) {
+    int64_t done = 0;
+    for (const std::vector<int64_t>& texts : batches_of(context.corpus)) {
+      TokenBatch source, target;
+      for (const int64_t i : texts) {
+        const ObservedText& text = context.corpus.texts[i];
+        source.add(text.ids, text.types);
+        if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
+      }
+      const WatchedBatch batch{.texts = texts, .source = source, .target = target};
+      for (const auto& watcher : watchers) watcher->begin(batch);
+      const ForwardOptions options{.observer = &observer};
+      const Activations hidden = target.texts() > 0 ? context.model.hidden(source, target, options)
+                                                    : context.model.hidden(source, options);
+      for (const auto& watcher : watchers) watcher->end(hidden.rows);
+      done += std::ssize(texts);
+      if (progress) progress(done, total);
+    }
+    again = false;
+    for (const auto& watcher : watchers) again |= watcher->again();
+  }
+  for (const auto& watcher : watchers) watcher->finish(heads, evidence);
+}
+
+}  // namespace headwise
