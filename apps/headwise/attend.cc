@@ -155,28 +155,6 @@ bool asks_decoder(const Model& model, const std::vector<HeadIndex>& heads) {
   });
 }
 
-/// A decoder that was given nothing to read reads what the model itself would write.
-void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input) {
-  if (!input.decoder_ids.empty()) return;
-  GenerateOptions how = read_generation(session.folder(), session.config());
-  how.seed = seed;
-  how.stream = stream;
-  how.forward = session.forward();
-  if (session.config().max_positions > 0) {  // the start token needs one
-    how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
-  }
-  TokenBatch source;
-  source.add(input.encoding.ids, input.encoding.type_ids);
-  input.decoder_ids = generate(session.model(), source, how).front().ids;
-  if (!input.decoder_ids.empty() &&
-      std::ranges::find(how.eos, input.decoder_ids.back()) != how.eos.end()) {
-    input.decoder_ids.pop_back();
-  }
-  const auto start =
-      session.config().decoder_start ? session.config().decoder_start : session.config().bos;
-  if (start) input.decoder_ids.insert(input.decoder_ids.begin(), *start);
-}
-
 std::vector<HeadArray> observe(const Session& session, const Input& input,
                                const std::vector<HeadIndex>& heads, const std::string& what) {
   HeadRecorder recorder(session.model(), heads, what);
@@ -298,6 +276,7 @@ void write_array(const std::vector<HeadArray>& arrays, const CommonOptions& comm
 }
 
 void attend(const AttendOptions& options, const CommonOptions& common) {
+  check_options(options.input);
   const Session session(options.input);
   std::vector<Input> inputs = read_inputs(options.input, session, {});
   if (common.out_is_array() && inputs.size() != 1) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/model/generate.h"
 
 namespace headwise::program {
 namespace {
@@ -239,8 +241,8 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
 
 }  // namespace
 
-void check_options(const InputOptions& options) {
-  if (options.texts.empty() && options.file.empty() && options.ids.empty()) {
+void check_options(const InputOptions& options, bool needs_input) {
+  if (needs_input && !options.has_input()) {
     misuse("no input: give --text, --input or --ids");
   }
   if (!options.pairs.empty() && options.pairs.size() != options.texts.size()) {
@@ -257,7 +259,7 @@ void check_options(const InputOptions& options) {
   if (ways > 1) misuse("give one of --decoder-text, --decoder-ids and --reference");
 }
 
-void add_inputs(CLI::App& verb, InputOptions& options) {
+void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs) {
   verb.add_option("MODEL", options.model, "A Hugging Face folder, or an id in the local cache")
       ->required()
       ->type_name("");
@@ -272,9 +274,11 @@ void add_inputs(CLI::App& verb, InputOptions& options) {
   verb.add_option("--input", options.file, "A file with one text per line; - is standard input")
       ->type_name("FILE")
       ->group(group);
-  verb.add_flag("--pairs", options.paired_lines,
-                "Lines of --input are pairs, with a tab between the texts")
-      ->group(group);
+  if (with_pairs) {
+    verb.add_flag("--pairs", options.paired_lines,
+                  "Lines of --input are pairs, with a tab between the texts")
+        ->group(group);
+  }
   add_list(verb, "--ids", options.ids, "Token ids, taken as they are: \"5 9 3\"; may be repeated")
       ->type_name("IDS")
       ->group(group);
@@ -300,6 +304,27 @@ void add_inputs(CLI::App& verb, InputOptions& options) {
            "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5; may be repeated")
       ->type_name("HEADS=X")
       ->group(group);
+}
+
+void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input) {
+  if (!input.decoder_ids.empty()) return;
+  GenerateOptions how = read_generation(session.folder(), session.config());
+  how.seed = seed;
+  how.stream = stream;
+  how.forward = session.forward();
+  if (session.config().max_positions > 0) {  // the start token needs one
+    how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
+  }
+  TokenBatch source;
+  source.add(input.encoding.ids, input.encoding.type_ids);
+  input.decoder_ids = generate(session.model(), source, how).front().ids;
+  if (!input.decoder_ids.empty() &&
+      std::ranges::find(how.eos, input.decoder_ids.back()) != how.eos.end()) {
+    input.decoder_ids.pop_back();
+  }
+  const auto start =
+      session.config().decoder_start ? session.config().decoder_start : session.config().bos;
+  if (start) input.decoder_ids.insert(input.decoder_ids.begin(), *start);
 }
 
 std::vector<Input> read_inputs(const InputOptions& options, const Session& session,

@@ -24,13 +24,14 @@ struct InputOptions {
   bool truncate = false;
   bool allow_nonfinite = false;
 
+  bool has_input() const { return !texts.empty() || !file.empty() || !ids.empty(); }
   bool has_decoder() const {
     return !decoder_texts.empty() || !decoder_ids.empty() || !reference.empty();
   }
 };
 
-/// MODEL and the options above.
-void add_inputs(CLI::App& verb, InputOptions& options);
+/// MODEL and the options above. The flag --pairs is left to verbs that compare heads.
+void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs = true);
 
 /// One input, tokenized.
 struct Input {
@@ -73,8 +74,11 @@ struct EncodeLimits {
   bool start_decoder = false;       // decoder ids are given the start token if they lack it
 };
 
-/// Options that do not go together are misuse.
-void check_options(const InputOptions& options);
+/// Options that do not go together are misuse; so is no input, where one is needed.
+void check_options(const InputOptions& options, bool needs_input = true);
+
+/// A decoder that was given nothing to read reads what the model itself would write.
+void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input);
 
 /// All inputs in the order given: --text, --input, --ids. Throws Error for texts that the model
 /// cannot take, naming the line.

@@ -69,6 +69,7 @@ ExitCode run(int argc, char** argv) {
   add_inspect(app, common);
   add_run(app, common);
   add_attend(app, common);
+  add_observe(app, common);
   add_train(app, common);
   add_sweep(app, common);
   const bool json = asks_for_json(argc, argv);

@@ -71,6 +71,7 @@ void write_array(const Results& results, const CommonOptions& common) {
 
 void run(RunOptions options, const CommonOptions& common) {
   options.seed = common.seed;
+  check_options(options.input);
   const Session session(options.input);
   std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = natural_task(session, pooling.has_value());

@@ -40,7 +40,7 @@ Model load(const std::filesystem::path& folder, const LoadOptions& how,
 }  // namespace
 
 Session::Session(const InputOptions& options)
-    : folder_((check_options(options), find_model(options.model))),
+    : folder_(find_model(options.model)),
       model_(load(folder_, {.allow_nonfinite = options.allow_nonfinite}, tokenizer_)) {
   set_gates(options.gates);
 }

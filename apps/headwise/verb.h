@@ -31,6 +31,7 @@ CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& de
 void add_inspect(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
+void add_observe(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
 

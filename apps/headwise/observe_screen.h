@@ -1,0 +1,12 @@
+// What people see of evidence: the layers, the heads that stand out, the best head per relation.
+#pragma once
+
+#include <string>
+
+#include "headwise/observe/evidence.h"
+
+namespace headwise::program {
+
+std::string for_people(const Evidence& evidence);
+
+}  // namespace headwise::program

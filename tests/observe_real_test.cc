@@ -1,0 +1,65 @@
+// Heads of models with trained weights: the numbers of PyTorch, and facts that are known about
+// them. tests/golden/real/make_observe.py made the numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "headwise/observe/observe.h"
+#include "io/json.h"
+
+namespace headwise {
+namespace {
+
+const std::filesystem::path kGolden = HEADWISE_GOLDEN;
+const std::filesystem::path kSource = kGolden.parent_path().parent_path();
+const std::filesystem::path kMiniLm = kSource / "build/models/minilm";
+const std::filesystem::path kShared = kSource / "../shared";
+const std::filesystem::path kStories15m = kShared / "models/stories15m";
+
+#define SKIP_WITHOUT(path) \
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path) << " is not there"
+
+/// Shares may differ by a row whose two largest weights are nearly equal.
+bool is_share(const std::string& measure) {
+  return measure.starts_with("offset_share") || measure == "rare_share";
+}
+
+void expect_golden(const std::string& name, const std::filesystem::path& folder) {
+  const nlohmann::json golden = read_json(kGolden / "real" / ("observe_" + name + ".json"));
+  const Model model = Model::load(folder);
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  ObserveData data;
+  for (const std::string text : golden.at("texts")) {
+    data.corpus.texts.push_back(observed_text(model, tokenizer, text, "text"));
+  }
+  const Evidence evidence =
+      observe(model, &tokenizer, data, {.know = false, .relate = false, .probes = false});
+  ASSERT_EQ(evidence.heads.size(), golden.at("heads").size());
+  for (const auto& [head, measures] : golden.at("heads").items()) {
+    for (const auto& [measure, expected] : measures.items()) {
+      const double value = expected.at(0);
+      const Measure* const got = evidence.head(head).measures.find(measure);
+      ASSERT_NE(got, nullptr) << head << " " << measure;
+      EXPECT_EQ(got->n, expected.at(1).get<int64_t>()) << head << " " << measure;
+      const double tolerance =
+          1e-5 * (1 + std::abs(value)) + (is_share(measure) ? 1.001 / got->n : 0);
+      EXPECT_NEAR(got->value, value, tolerance) << head << " " << measure;
+    }
+  }
+}
+
+TEST(ObserveReal, SeesInMiniLmWhatPyTorchSees) {
+  SKIP_WITHOUT(kMiniLm);
+  expect_golden("minilm", kMiniLm);
+}
+
+TEST(ObserveReal, SeesInStories15mWhatPyTorchSees) {
+  SKIP_WITHOUT(kStories15m);
+  expect_golden("stories15m", kStories15m);
+}
+
+}  // namespace
+}  // namespace headwise
