@@ -29,6 +29,7 @@ struct StoredAttention {
   std::vector<std::vector<std::vector<uint8_t>>> visible{};       // [H][N][M]
   std::vector<std::vector<std::vector<double>>> contributions{};  // [H][N][C]
   std::vector<std::vector<double>> whole{};                       // [N][C]
+  std::vector<uint8_t> causal{};                                  // [H]: no row sees a later key
 };
 
 /// Whether a head may look there, from the mask alone.
@@ -62,13 +63,17 @@ class Storing : public ForwardObserver {
       }
     }
     stored.visible.resize(H);
+    stored.causal.resize(H);
     for (const HeadGroup& group : layer.groups(attention)) {
+      const AttentionMask& mask = group.attention.mask;
       for (int64_t h = group.first; h < group.first + group.count; ++h) {
+        stored.causal[h] =
+            mask.causal || (mask.right != kUnlimited && mask.shift + mask.right <= 0);
         for (int64_t i = 0; i < stored.rows; ++i) {
           auto& row = stored.visible[h].emplace_back();
           const int64_t position = i + stored.keys - stored.rows;
           for (int64_t j = 0; j < stored.keys; ++j) {
-            row.push_back(sees(group.attention.mask, position, j));
+            row.push_back(sees(mask, position, j));
           }
         }
       }
@@ -122,7 +127,6 @@ struct PlainText {
   std::vector<uint8_t> special;              // of keys
   std::map<int32_t, int64_t> count;          // of keys, in the corpus
   std::vector<std::vector<double>> cosines;  // [N][M], self attention
-  bool causal = false;
 };
 
 void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, int64_t i,
@@ -131,6 +135,8 @@ void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, in
   const std::vector<uint8_t>& visible = stored.visible[h][i];
   const bool cross = stored.site->kind == AttentionKind::cross;
   const int64_t M = stored.keys, N = stored.rows;
+  const double whole = norm(stored.whole[i]);
+  if (whole > 0) means.add("contribution_norm", norm(stored.contributions[h][i]) / whole);
   const auto count = std::ranges::count(visible, 1);
   if (count == 0) return;
   double entropy = 0, confidence = 0, distance = 0, window = 0, special = 0, diagonal = 0;
@@ -153,7 +159,7 @@ void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, in
   means.add("confidence", confidence);
   means.add("mass_special", special);
   means.add("mass_first", p[0]);
-  if (visible[M - 1] != 0 || !text.causal) means.add("mass_last", p[M - 1]);
+  if (visible[M - 1] != 0 || stored.causal[h] == 0) means.add("mass_last", p[M - 1]);
   if (kept >= 0) {
     int64_t rarest = INT64_MAX, tied = 0, seen = 0;
     for (int64_t j = 0; j < M; ++j) {
@@ -170,8 +176,6 @@ void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, in
     means.add("rare_share", text.count.at(text.key_ids[kept]) == rarest ? 1 : 0);
     means.add("rare_chance", static_cast<double>(tied) / static_cast<double>(seen));
   }
-  const double whole = norm(stored.whole[i]);
-  if (whole > 0) means.add("contribution_norm", norm(stored.contributions[h][i]) / whole);
   if (cross) {
     means.add("diagonal", diagonal);
     return;
@@ -243,7 +247,6 @@ class Looking : public testing::TestWithParam<std::string> {
     for (const ObservedText& other : corpus_.texts) {
       for (const int32_t id : from_source ? other.ids : other.decoder_ids) ++plain.count[id];
     }
-    plain.causal = site.kind == AttentionKind::self && site.side == Side::decoder;
     const Side side =
         model_.config().encoder.layers() > 0 && !decodes ? Side::encoder : Side::decoder;
     const Activations words = model_.word_embeddings(side, plain.row_ids);
