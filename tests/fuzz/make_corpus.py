@@ -75,6 +75,42 @@ def make_training_data():
     write("training_data", "gzip_trailing", packed + b"\0\0")
 
 
+def make_conllu():
+    def sentence(*lines, text=None):
+        """Lines "ID FORM UPOS HEAD DEPREL MISC", with "_" for what is left out."""
+        rows = [] if text is None else [f"# text = {text}\n"]
+        for line in lines:
+            id, form, upos, head, relation, misc = (line.split(" ") + ["_"] * 6)[:6]
+            rows.append("\t".join([id, form, "_", upos, "_", "_", head, relation, "_", misc]) + "\n")
+        return "".join(rows) + "\n"
+
+    dog = sentence("1 The DET 2 det", "2 dog NOUN 3 nsubj", "3 barks VERB 0 root SpaceAfter=No", "4 . PUNCT 3 punct")
+    write("conllu", "tree", "# newdoc\n# sent_id = a-1\n" + dog)
+    write("conllu", "gzip", gzip.compress(dog.encode(), mtime=0))
+    write("conllu", "text", sentence("1 a X 0 root", "2 b X 1 dep", text="a \u00a0 b"))
+    write("conllu", "token_of_words", sentence("1-2 don't", "1 do AUX 0 root", "2 n't PART 1 advmod", text="don't"))
+    write("conllu", "token_of_others", sentence("1-3 du-x", "1 de X 0 root", "2 le X 1 dep", "3 x X 1 dep", text="du-x"))
+    write("conllu", "token_twice", sentence("1-3 ab", "1 a X 0 root", "2 c X 1 dep", "3 b X 1 dep", "4-4 xb", "4 b X 1 x"))
+    write("conllu", "empty_nodes", sentence("0.1 a", "1 a X 0 root", "1.1 b _ _ _ Entity=(e1)", "1.2 c"))
+    write("conllu", "cycle", sentence("1 a X 2 x", "2 b X 1 x"))
+    write("conllu", "two_roots", sentence("1 a X 0 root", "2 b X 0 root"))
+    write("conllu", "head_out_of_range", sentence("1 a X 2 x"))
+    write("conllu", "missing_column", "1\ta\t_\n")
+    write("conllu", "not_counted", sentence("2 a X 0 root"))
+    write("conllu", "not_utf8", b"1\t\xff\t_\tX\t_\t_\t0\troot\t_\t_\n")
+    write("conllu", "text_differs", sentence("1 a X 0 root", text="b"))
+    ann = sentence("1 Old ADJ 2 amod Entity=(e1-person", "2 Ann PROPN 0 root Entity=e1)", "3 Bo PROPN 2 x Entity=(e2-person-1)")
+    she = sentence("1 she PRON 0 root Entity=(e1-person(e3)", "2 x X 1 x Entity=(e2-person[1/2])e1)")
+    write("conllu", "entities", "# global.Entity = eid-etype-head\n" + ann + she)
+    write("conllu", "entities_nested", sentence(*(f"{i} a X {i - 1} x Entity=(e1-x(e{i}" for i in range(1, 70))))
+    write("conllu", "entities_do_not_end", sentence("1 a X 0 root Entity=(e1"))
+    header = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
+    row = "a\tZoë, Ann saw her.\ther\t13\tZoë\t0\tFALSE\tAnn\t5\tTRUE\tu\n"
+    write("conllu", "gap", header + row + row.replace("TRUE", "FALSE"))
+    write("conllu", "gap_offset", header + row.replace("13", "99999999999999999999"))
+    write("conllu", "gap_columns", header.replace("A-coref", "A") + row)
+
+
 def make_json():
     write("json", "values", '{"a":[1,-2,3.5e-7,true,false,null],"b":{"c":"\\u00e9\\n\U0001f600"}} ')
     write("json", "repeated", '{"a":{"b":1,"\\u0062":2}}')
@@ -149,6 +185,7 @@ def make_encoding():
 
 if __name__ == "__main__":
     make_safetensors()
+    make_conllu()
     make_json()
     make_config()
     make_tokenizer()

@@ -10,8 +10,9 @@
 
 namespace headwise {
 
-/// A syntactic word. Those of a multi-word token ("don't") share its characters: each has the whole
-/// span if its own form is not found in it in order.
+/// A syntactic word. Those of a multi-word token share its characters: whose form is found there,
+/// in order, has this and what follows ("do" and "n't" of "don't"); others have what is left
+/// between those ("del" for "di" in "della"), or the whole token if nothing is.
 struct TreeWord {
   std::string form{};
   std::string upos{};      // "NOUN"; "_" if unknown
@@ -38,16 +39,17 @@ struct CoreferenceItem {
 };
 
 /// A CoNLL-U file, plain or gzip. Empty nodes are left out. Throws Error, with the line, for
-/// anything that is no tree of words.
+/// anything that is no tree of words, or whose words are not those of its "# text".
 std::vector<TreeSentence> read_conllu(const std::filesystem::path& file);
 
 /// A file of the GAP data set (tab-separated, with its header): the items for which exactly one of
 /// A and B is the antecedent.
 std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file);
 
-/// Pronouns of a CoNLL-U file with `Entity=` annotations that have in their text (the sentences of
-/// one document before them, and their own) an antecedent, and a nearer or farther mention of
-/// another entity.
+/// Pronouns of a CoNLL-U file with `Entity=` annotations (CorefUD) that have an antecedent before
+/// them, and a mention of another entity of the same type: of both the nearest that is no pronoun.
+/// The text goes from the sentence of the farther one to that of the pronoun, at most 4 sentences
+/// and 2,000 bytes.
 std::vector<CoreferenceItem> read_entities(const std::filesystem::path& file);
 
 /// CoNLL-U and GAP's columns.
