@@ -1,0 +1,75 @@
+// Accuracies, their intervals, and the head that has the best one.
+#include "observe/accuracy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+constexpr double kZ = 1.959963984540054;  // 97.5 % of the normal distribution
+
+}  // namespace
+
+Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline) {
+  const double count = static_cast<double>(n), share = static_cast<double>(right) / count;
+  const double z2 = kZ * kZ / count;
+  const double middle = (share + z2 / 2) / (1 + z2);
+  const double reach = kZ / (1 + z2) * std::sqrt(share * (1 - share) / count + z2 / count / 4);
+  return {.value = share,
+          .n = n,
+          .interval = Interval{std::max(0., middle - reach), std::min(1., middle + reach)},
+          .baseline = baseline};
+}
+
+std::vector<uint8_t> heads_within_text(const WatchContext& context) {
+  std::vector<uint8_t> heads(context.model.heads());
+  for (const AttentionSite& site : context.model.attentions()) {
+    if (site.kind == AttentionKind::cross) continue;
+    if (site.side == Side::decoder && context.model.config().encoder_decoder()) continue;
+    for (int64_t h = site.first; h < site.first + std::ssize(site.heads); ++h) {
+      heads[h] = context.wanted.empty() || context.wanted[h] != 0;
+    }
+  }
+  return heads;
+}
+
+bool has_any(const AttentionSite& site, std::span<const uint8_t> heads) {
+  return std::ranges::any_of(heads.subspan(site.first, site.heads.size()),
+                             [](uint8_t head) { return head != 0; });
+}
+
+void Answers::add_to(std::span<const uint8_t> heads, std::span<Measures> measures) const {
+  if (all() == 0) return;
+  for (size_t h = 0; h < heads.size(); ++h) {
+    if (heads[h] != 0) measures[h].add(name, accuracy(right[h][0] + right[h][1], all(), baseline));
+  }
+}
+
+std::optional<BestHead> Answers::best(std::span<const uint8_t> heads, const Model& model) const {
+  if (items[0] == 0 || items[1] == 0) return {};
+  BestHead best;
+  int64_t most = -1;
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t i = 0; i < std::ssize(site.heads); ++i) {
+      const int64_t h = site.first + i;
+      if (heads[h] == 0 || right[h][0] <= most) continue;
+      most = right[h][0];
+      best = {.head = site.head_name(i),
+              .chosen = accuracy(right[h][0], items[0], of_halves[0]),
+              .measured = accuracy(right[h][1], items[1], of_halves[1])};
+    }
+  }
+  if (most < 0) return {};
+  return best;
+}
+
+void report(const Answers& answers, const WatchContext& context, std::span<const uint8_t> heads,
+            std::span<Measures> measures, Evidence& evidence) {
+  answers.add_to(heads, measures);
+  if (auto best = answers.best(heads, context.model)) {
+    (context.probes ? evidence.best_probes : evidence.best)[answers.name] = *std::move(best);
+  }
+}
+
+}  // namespace headwise

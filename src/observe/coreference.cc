@@ -1,0 +1,158 @@
+// coreference: whether a pronoun looks more at the name that it stands for than at another.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "observe/accuracy.h"
+#include "observe/watcher.h"
+#include "text/unicode.h"
+
+namespace headwise {
+namespace {
+
+/// The tokens of the pronoun and of both names; none if one of them has no tokens.
+struct ItemTokens {
+  TokenSpan pronoun{}, right{}, wrong{};
+  int32_t half = 0;  // among all items
+  int32_t part = 0;  // 0: the pronoun is before the right name, 1: after it
+  int32_t half_of_part = 0;
+
+  bool empty() const { return pronoun.begin == pronoun.end; }
+};
+
+/// Code points between the starts of two spans.
+int64_t distance(std::string_view text, TokenSpan a, TokenSpan b) {
+  const int64_t begin = std::min(a.begin, b.begin), end = std::max(a.begin, b.begin);
+  return std::ranges::count_if(text.substr(begin, end - begin),
+                               [](char byte) { return !text::is_continuation(byte); });
+}
+
+/// Answers, and what choosing the nearest name gives.
+class NamedItems {
+ public:
+  NamedItems(std::string name, int64_t heads)
+      : answers{.name = std::move(name), .right = std::vector<Answers::Halves>(heads)} {}
+
+  int32_t add(bool nearest_is_right) {
+    const int half = static_cast<int>(answers.all() % 2);
+    ++answers.items[half];
+    nearest_[half] += nearest_is_right;
+    return half;
+  }
+
+  void set_baseline() {
+    const auto share = [](int64_t part, int64_t of) {
+      return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
+    };
+    answers.baseline = share(nearest_[0] + nearest_[1], answers.all());
+    for (const int half : {0, 1}) {
+      answers.of_halves[half] = share(nearest_[half], answers.items[half]);
+    }
+  }
+
+  Answers answers;
+
+ private:
+  Answers::Halves nearest_{};
+};
+
+class Coreference : public Watcher {
+ public:
+  explicit Coreference(const WatchContext& context)
+      : context_(context),
+        heads_(heads_within_text(context)),
+        all_("coreference", context.model.heads()),
+        parts_{NamedItems("coreference/before", context.model.heads()),
+               NamedItems("coreference/after", context.model.heads())} {
+    for (const ObservedText& text : context.corpus.texts) {
+      items_.push_back(text.item == nullptr ? ItemTokens{} : add(*text.item, text.encoding));
+    }
+    for (NamedItems* items : {&all_, &parts_[0], &parts_[1]}) items->set_baseline();
+  }
+
+  bool has_items() const { return all_.answers.all() > 0; }
+
+  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<const float, 3>,
+                View<const float, 2>) override {
+    if (done_ || !has_any(site, heads_)) return;
+    std::vector<int64_t> rows;
+    for (size_t b = 0; b < batch_->texts.size(); ++b) {
+      const ItemTokens& item = items_[batch_->texts[b]];
+      for (int64_t t = item.pronoun.begin; t < item.pronoun.end; ++t) {
+        rows.push_back(batch_->source.offsets[b] + t);
+      }
+    }
+    const AttentionMaps maps = layer.maps(attention, rows);
+    int64_t at = 0;
+    for (const int64_t text : batch_->texts) {
+      const ItemTokens& item = items_[text];
+      if (item.empty()) continue;
+      for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+        if (!prefers_right(item, maps, at, h)) continue;
+        ++all_.answers.right[site.first + h][item.half];
+        ++parts_[item.part].answers.right[site.first + h][item.half_of_part];
+      }
+      at += item.pronoun.end - item.pronoun.begin;
+    }
+  }
+
+  bool again() override {
+    done_ = true;
+    return false;
+  }
+
+  void finish(std::span<Measures> heads, Evidence& evidence) override {
+    report(all_.answers, context_, heads_, heads, evidence);
+    for (const NamedItems& part : parts_) part.answers.add_to(heads_, heads);
+  }
+
+ private:
+  /// Each span on its own: names may share tokens.
+  ItemTokens add(const CoreferenceItem& item, const Encoding& encoding) {
+    ItemTokens tokens{.pronoun = tokens_of_spans(encoding, {item.pronoun}).front(),
+                      .right = tokens_of_spans(encoding, {item.right}).front(),
+                      .wrong = tokens_of_spans(encoding, {item.wrong}).front()};
+    for (const TokenSpan& span : {tokens.pronoun, tokens.right, tokens.wrong}) {
+      if (span.begin == span.end) return {};
+    }
+    const bool nearest = distance(item.text, item.pronoun, item.right) <
+                         distance(item.text, item.pronoun, item.wrong);
+    tokens.half = all_.add(nearest);
+    tokens.part = item.pronoun.begin < item.right.begin ? 0 : 1;
+    tokens.half_of_part = parts_[tokens.part].add(nearest);
+    return tokens;
+  }
+
+  /// The sum over the pronoun's tokens does for their mean.
+  static bool prefers_right(const ItemTokens& item, const AttentionMaps& maps, int64_t first_row,
+                            int64_t head) {
+    double right = 0, wrong = 0;
+    for (int64_t r = 0; r < item.pronoun.end - item.pronoun.begin; ++r) {
+      const std::span<const float> weights = maps.row(first_row + r, head);
+      for (int64_t key = item.right.begin; key < item.right.end; ++key) right += weights[key];
+      for (int64_t key = item.wrong.begin; key < item.wrong.end; ++key) wrong += weights[key];
+    }
+    return right > wrong;
+  }
+
+  const WatchContext& context_;
+  std::vector<uint8_t> heads_;
+  NamedItems all_;
+  std::array<NamedItems, 2> parts_;
+  std::vector<ItemTokens> items_;  // of the corpus
+  const WatchedBatch* batch_ = nullptr;
+  bool done_ = false;  // other watchers may go on
+};
+
+}  // namespace
+
+std::unique_ptr<Watcher> watch_coreference(const WatchContext& context) {
+  auto watcher = std::make_unique<Coreference>(context);
+  if (!watcher->has_items()) return nullptr;
+  return watcher;
+}
+
+}  // namespace headwise

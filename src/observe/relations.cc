@@ -1,0 +1,248 @@
+// relation: whether a word looks at its syntactic head, and a head at its dependent (Clark et al.
+// 2019).
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "headwise/core/parallel.h"
+#include "observe/accuracy.h"
+#include "observe/watcher.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kMapNumbers = int64_t{1} << 22;  // weights that are held at once, about
+constexpr int64_t kWordsPerItem = 16;
+
+/// A word that may be predicted: it has tokens, and is no punctuation.
+struct Candidate {
+  int64_t word = 0;
+  TokenSpan tokens{};
+};
+
+/// An item: a word whose prediction is right if it is one of some words.
+struct Item {
+  int32_t question = 0;  // which relation and direction
+  int32_t half = 0;
+  int64_t first = 0, end = 0;  // its answers
+};
+
+/// A word that must be predicted from, and the items that this is for.
+struct RowWord {
+  int64_t candidate = 0;
+  int64_t first = 0, end = 0;  // items
+};
+
+struct Sentence {
+  std::vector<Candidate> candidates{};
+  std::vector<RowWord> rows{};
+};
+
+/// The items of all sentences, in their order, and the best fixed offset of every question.
+class Questions {
+ public:
+  explicit Questions(int64_t heads) : heads_(heads) {}
+
+  Sentence add(const TreeSentence& tree, const Encoding& encoding) {
+    std::vector<TokenSpan> bytes;
+    for (const TreeWord& word : tree.words) bytes.push_back(word.bytes);
+    const std::vector<TokenSpan> tokens = tokens_of_spans(encoding, bytes);
+    Sentence sentence;
+    std::vector<std::vector<int64_t>> dependents(tree.words.size());
+    for (int64_t w = 0; w < std::ssize(tokens); ++w) {
+      if (tokens[w].begin == tokens[w].end || tree.words[w].upos == "PUNCT") continue;
+      sentence.candidates.push_back({w, tokens[w]});
+      if (tree.words[w].head >= 0) dependents[tree.words[w].head].push_back(w);
+    }
+    for (int64_t c = 0; c < std::ssize(sentence.candidates); ++c) {
+      const int64_t w = sentence.candidates[c].word, first = std::ssize(items);
+      const TreeWord& word = tree.words[w];
+      if (word.head >= 0) add_item("relation/" + word.relation + "/to_head", w, {&word.head, 1});
+      add_dependents(tree, w, dependents[w]);
+      if (first < std::ssize(items)) sentence.rows.push_back({c, first, std::ssize(items)});
+    }
+    return sentence;
+  }
+
+  /// After the last sentence: what the best offsets give.
+  void set_baselines() {
+    for (size_t q = 0; q < answers.size(); ++q) {
+      Answers& of = answers[q];
+      Answers::Halves most{};
+      int64_t most_of_all = 0;
+      for (const auto& [offset, counts] : offsets_[q]) {
+        most_of_all = std::max(most_of_all, counts[0] + counts[1]);
+        for (const int half : {0, 1}) most[half] = std::max(most[half], counts[half]);
+      }
+      of.baseline = static_cast<double>(most_of_all) / static_cast<double>(of.all());
+      for (const int half : {0, 1}) {
+        if (of.items[half] == 0) continue;
+        of.of_halves[half] = static_cast<double>(most[half]) / static_cast<double>(of.items[half]);
+      }
+    }
+  }
+
+  bool is_right(const Item& item, int64_t word) const {
+    return std::find(words.begin() + item.first, words.begin() + item.end, word) !=
+           words.begin() + item.end;
+  }
+
+  std::vector<Answers> answers;
+  std::vector<Item> items;
+  std::vector<int64_t> words;  // the answers of items
+
+ private:
+  /// One item for every relation of a word's dependents.
+  void add_dependents(const TreeSentence& tree, int64_t word, std::vector<int64_t>& dependents) {
+    const auto relation = [&](int64_t w) -> const std::string& { return tree.words[w].relation; };
+    std::ranges::stable_sort(dependents, {}, relation);
+    for (size_t first = 0, end; first < dependents.size(); first = end) {
+      const std::string& name = relation(dependents[first]);
+      for (end = first + 1; end < dependents.size() && relation(dependents[end]) == name;) ++end;
+      add_item("relation/" + name + "/to_dependent", word,
+               std::span(dependents).subspan(first, end - first));
+    }
+  }
+
+  void add_item(const std::string& name, int64_t word, std::span<const int64_t> right) {
+    const auto [at, is_new] = index_.try_emplace(name, static_cast<int32_t>(answers.size()));
+    const int32_t question = at->second;
+    if (is_new) {
+      answers.push_back({.name = name, .right = std::vector<Answers::Halves>(heads_)});
+      offsets_.emplace_back();
+    }
+    const auto half = static_cast<int32_t>(answers[question].all() % 2);
+    ++answers[question].items[half];
+    items.push_back({question, half, std::ssize(words), std::ssize(words) + std::ssize(right)});
+    for (const int64_t one : right) {
+      words.push_back(one);
+      ++offsets_[question][one - word][half];
+    }
+  }
+
+  int64_t heads_;
+  std::map<std::string, int32_t> index_;
+  std::vector<std::map<int64_t, Answers::Halves>> offsets_;  // how often each is right
+};
+
+/// A row word of the batch, and where its weights are.
+struct Row {
+  const Sentence* sentence;
+  const RowWord* word;
+  int64_t map_row;  // the first of its tokens
+};
+
+/// The other word that a word gives the largest weight; -1 if there is none. The sum over the
+/// word's tokens does for their mean.
+int64_t predicted(const Row& row, const AttentionMaps& maps, int64_t head) {
+  const std::vector<Candidate>& candidates = row.sentence->candidates;
+  const TokenSpan own = candidates[row.word->candidate].tokens;
+  int64_t best = -1;
+  double largest = 0;
+  for (int64_t c = 0; c < std::ssize(candidates); ++c) {
+    if (c == row.word->candidate) continue;
+    const TokenSpan tokens = candidates[c].tokens;
+    double weight = 0;
+    for (int64_t r = 0; r < own.end - own.begin; ++r) {
+      const std::span<const float> weights = maps.row(row.map_row + r, head);
+      for (int64_t key = tokens.begin; key < tokens.end; ++key) weight += weights[key];
+    }
+    if (best < 0 || weight > largest) {
+      best = candidates[c].word;
+      largest = weight;
+    }
+  }
+  return best;
+}
+
+class Relations : public Watcher {
+ public:
+  explicit Relations(const WatchContext& context)
+      : context_(context), heads_(heads_within_text(context)), questions_(context.model.heads()) {
+    for (const ObservedText& text : context.corpus.texts) {
+      sentences_.push_back(text.tree == nullptr ? Sentence{}
+                                                : questions_.add(*text.tree, text.encoding));
+    }
+    questions_.set_baselines();
+  }
+
+  bool has_items() const { return !questions_.items.empty(); }
+
+  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<const float, 3>,
+                View<const float, 2>) override {
+    if (done_ || !has_any(site, heads_)) return;
+    std::vector<Row> rows;
+    std::vector<int64_t> tokens;  // rows of the batch whose maps are wanted
+    int64_t numbers = 0;
+    for (size_t b = 0; b < batch_->texts.size(); ++b) {
+      const Sentence& sentence = sentences_[batch_->texts[b]];
+      const int64_t first = batch_->source.offsets[b];
+      const int64_t keys = batch_->source.offsets[b + 1] - first;
+      for (const RowWord& word : sentence.rows) {
+        const TokenSpan own = sentence.candidates[word.candidate].tokens;
+        rows.push_back({&sentence, &word, std::ssize(tokens)});
+        for (int64_t t = own.begin; t < own.end; ++t) tokens.push_back(first + t);
+        numbers += (own.end - own.begin) * keys * std::ssize(site.heads);
+        if (numbers < kMapNumbers) continue;
+        score(site, layer.maps(attention, tokens), rows);
+        rows.clear();
+        tokens.clear();
+        numbers = 0;
+      }
+    }
+    if (!rows.empty()) score(site, layer.maps(attention, tokens), rows);
+  }
+
+  bool again() override {
+    done_ = true;
+    return false;
+  }
+
+  void finish(std::span<Measures> heads, Evidence& evidence) override {
+    for (const Answers& answers : questions_.answers) {
+      report(answers, context_, heads_, heads, evidence);
+    }
+  }
+
+ private:
+  void score(const AttentionSite& site, const AttentionMaps& maps, std::span<const Row> rows) {
+    const int64_t heads = std::ssize(site.heads);
+    std::vector<int64_t> words(rows.size() * heads);
+    parallel_panels(std::ssize(rows), kWordsPerItem, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t h = 0; h < heads; ++h) words[i * heads + h] = predicted(rows[i], maps, h);
+      }
+    });
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t at = rows[i].word->first; at < rows[i].word->end; ++at) {
+        const Item& item = questions_.items[at];
+        auto& right = questions_.answers[item.question].right;
+        for (int64_t h = 0; h < heads; ++h) {
+          right[site.first + h][item.half] += questions_.is_right(item, words[i * heads + h]);
+        }
+      }
+    }
+  }
+
+  const WatchContext& context_;
+  std::vector<uint8_t> heads_;
+  Questions questions_;
+  std::vector<Sentence> sentences_;  // of the corpus
+  const WatchedBatch* batch_ = nullptr;
+  bool done_ = false;  // other watchers may go on
+};
+
+}  // namespace
+
+std::unique_ptr<Watcher> watch_relations(const WatchContext& context) {
+  auto watcher = std::make_unique<Relations>(context);
+  if (!watcher->has_items()) return nullptr;
+  return watcher;
+}
+
+}  // namespace headwise

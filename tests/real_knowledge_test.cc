@@ -1,0 +1,112 @@
+// What heads of a trained model know of real treebanks and coreference files, which lie beside the
+// checkout.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "headwise/text/treebank.h"
+#include "observe/labelled_testing.h"
+
+namespace headwise {
+namespace {
+
+const std::filesystem::path kSource =
+    std::filesystem::path(HEADWISE_GOLDEN).parent_path().parent_path();
+const auto kMiniLm = kSource / "build/models/minilm";
+const auto kTreebank = kSource / "../shared/data/ud-ewt/en_ewt-ud-dev.conllu.gz";
+const auto kGap = kSource / "../shared/data/gap-development.tsv";
+
+#define SKIP_WITHOUT(path) \
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path).string() << " is not there"
+
+TEST(RealTreebank, IsReadWholeAndWrittenAgain) {
+  SKIP_WITHOUT(kTreebank);
+  const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
+  ASSERT_EQ(sentences.size(), 2001u);
+  int64_t words = 0, apart = 0;
+  for (const TreeSentence& sentence : sentences) {
+    words += std::ssize(sentence.words);
+    for (const TreeWord& word : sentence.words) {
+      apart +=
+          sentence.text.substr(word.bytes.begin, word.bytes.end - word.bytes.begin) != word.form;
+    }
+  }
+  EXPECT_EQ(words, 25147);
+  EXPECT_EQ(apart, 0);
+  const auto copy = std::filesystem::path(testing::TempDir()) / "headwise-ewt.conllu";
+  std::ofstream(copy, std::ios::binary) << to_conllu(sentences);
+  EXPECT_EQ(read_conllu(copy), sentences);
+  std::filesystem::remove(copy);
+}
+
+TEST(RealGap, HasItsItems) {
+  SKIP_WITHOUT(kGap);
+  const std::vector<CoreferenceItem> items = read_gap(kGap);
+  ASSERT_EQ(items.size(), 1799u);  // of 2,000, 201 have neither name as the antecedent
+  const CoreferenceItem& first = items.front();
+  EXPECT_EQ(first.text.substr(first.right.begin, first.right.end - first.right.begin),
+            "Cheryl Cassidy");
+  EXPECT_EQ(first.text.substr(first.wrong.begin, first.wrong.end - first.wrong.begin), "Pauline");
+}
+
+ObservedText encoded(const Tokenizer& tokenizer, const std::string& text) {
+  ObservedText observed{.encoding = tokenizer.encode(text)};
+  observed.ids = observed.encoding.ids;
+  return observed;
+}
+
+/// Clark et al. 2019: some heads know a relation better than any fixed offset does.
+TEST(MiniLmKnows, DeterminersAndObjects) {
+  SKIP_WITHOUT(kTreebank);
+  SKIP_WITHOUT(kMiniLm / "config.json");
+  const Model model = Model::load(kMiniLm);
+  const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
+  const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
+  ObservedCorpus corpus;
+  for (size_t i = 0; i < 300; ++i) {
+    corpus.texts.push_back(encoded(tokenizer, sentences[i].text));
+    corpus.texts.back().tree = &sentences[i];
+  }
+  const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
+  const Watched relations = watch(context, watch_relations(context), 50, 1);
+  const auto expect = [&](const char* name, double at_least, double above_offset) {
+    const BestHead& best = relations.evidence.best.at(name);
+    RecordProperty(name, best.head + " " + std::to_string(best.measured.value) + " against " +
+                             std::to_string(*best.measured.baseline));
+    EXPECT_GE(best.measured.value, at_least) << name << " " << best.head;
+    EXPECT_GE(best.measured.value - *best.measured.baseline, above_offset) << name;
+  };
+  expect("relation/det/to_head", 0.75, 0.1);
+  expect("relation/obj/to_head", 0.6, 0.2);
+
+  const Watched tags = watch(context, watch_parts_of_speech(context), 50);
+  for (const Measures& head : tags.heads) {
+    EXPECT_GT(head.find("upos")->value, *head.find("upos")->baseline);
+  }
+}
+
+TEST(MiniLmKnows, WhomPronounsStandFor) {
+  SKIP_WITHOUT(kGap);
+  SKIP_WITHOUT(kMiniLm / "config.json");
+  const Model model = Model::load(kMiniLm);
+  const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
+  const std::vector<CoreferenceItem> items = read_gap(kGap);
+  ObservedCorpus corpus;
+  for (size_t i = 0; i < 200; ++i) {
+    corpus.texts.push_back(encoded(tokenizer, items[i].text));
+    corpus.texts.back().item = &items[i];
+  }
+  const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
+  const Watched watched = watch(context, watch_coreference(context), 20, 1);
+  const BestHead& best = watched.evidence.best.at("coreference");
+  RecordProperty("coreference", best.head + " " + std::to_string(best.measured.value));
+  EXPECT_EQ(best.chosen.n + best.measured.n, 200);
+  EXPECT_GT(best.measured.interval->low, 0.5) << best.head;
+  for (const Measures& head : watched.heads) {
+    EXPECT_EQ(head.find("coreference/before")->n + head.find("coreference/after")->n, 300);
+  }
+}
+
+}  // namespace
+}  // namespace headwise
