@@ -16,10 +16,11 @@ Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline) {
   const double z2 = kZ * kZ / count;
   const double middle = (share + z2 / 2) / (1 + z2);
   const double reach = kZ / (1 + z2) * std::sqrt(share * (1 - share) / count + z2 / count / 4);
-  return {.value = share,
-          .n = n,
-          .interval = Interval{std::max(0., middle - reach), std::min(1., middle + reach)},
-          .baseline = baseline};
+  return {
+      .value = share,
+      .n = n,
+      .interval = ConfidenceInterval{std::max(0., middle - reach), std::min(1., middle + reach)},
+      .baseline = baseline};
 }
 
 std::vector<uint8_t> heads_within_text(const WatchContext& context) {

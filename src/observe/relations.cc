@@ -135,26 +135,24 @@ struct Row {
 };
 
 /// The other word that a word gives the largest weight; -1 if there is none. The sum over the
-/// word's tokens does for their mean.
-int64_t predicted(const Row& row, const AttentionMaps& maps, int64_t head) {
+/// word's tokens does for their mean. `room` is for the weights of all candidates.
+int64_t predicted(const Row& row, const AttentionMaps& maps, int64_t head,
+                  std::vector<double>& room) {
   const std::vector<Candidate>& candidates = row.sentence->candidates;
   const TokenSpan own = candidates[row.word->candidate].tokens;
-  int64_t best = -1;
-  double largest = 0;
-  for (int64_t c = 0; c < std::ssize(candidates); ++c) {
-    if (c == row.word->candidate) continue;
-    const TokenSpan tokens = candidates[c].tokens;
-    double weight = 0;
-    for (int64_t r = 0; r < own.end - own.begin; ++r) {
-      const std::span<const float> weights = maps.row(row.map_row + r, head);
-      for (int64_t key = tokens.begin; key < tokens.end; ++key) weight += weights[key];
-    }
-    if (best < 0 || weight > largest) {
-      best = candidates[c].word;
-      largest = weight;
+  room.assign(candidates.size(), 0);
+  for (int64_t r = 0; r < own.end - own.begin; ++r) {
+    const float* const weights = maps.row(row.map_row + r, head).data();
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      const TokenSpan tokens = candidates[c].tokens;
+      for (int64_t key = tokens.begin; key < tokens.end; ++key) room[c] += weights[key];
     }
   }
-  return best;
+  int64_t best = -1;
+  for (int64_t c = 0; c < std::ssize(candidates); ++c) {
+    if (c != row.word->candidate && (best < 0 || room[c] > room[best])) best = c;
+  }
+  return best < 0 ? -1 : candidates[best].word;
 }
 
 class Relations : public Watcher {
@@ -214,8 +212,11 @@ class Relations : public Watcher {
     const int64_t heads = std::ssize(site.heads);
     std::vector<int64_t> words(rows.size() * heads);
     parallel_panels(std::ssize(rows), kWordsPerItem, [&](int64_t begin, int64_t end) {
+      std::vector<double> room;
       for (int64_t i = begin; i < end; ++i) {
-        for (int64_t h = 0; h < heads; ++h) words[i * heads + h] = predicted(rows[i], maps, h);
+        for (int64_t h = 0; h < heads; ++h) {
+          words[i * heads + h] = predicted(rows[i], maps, h, room);
+        }
       }
     });
     for (size_t i = 0; i < rows.size(); ++i) {
