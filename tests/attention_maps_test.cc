@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "headwise/core/error.h"
 #include "headwise/kernels/simd.h"
 #include "kernels/attention_bounds.h"
 #include "kernels/attention_ref.h"
@@ -145,6 +146,77 @@ TEST_P(AttentionMapsOn, DivergencesEqualThoseOfTheMaps) {
       }
     }
   }
+}
+
+/// Heads of two attentions over the same rows: where only one sees a key, and where one sees none.
+TEST_P(AttentionMapsOn, DivergencesAcrossAttentionsEqualThoseOfTheMaps) {
+  std::vector<Spec> specs = {
+      {.heads = 3, .kv_heads = 3, .mask = {.causal = true}},
+      {.heads = 4, .kv_heads = 2, .width = 12, .mask = {.left = 3, .right = 2}, .alibi = true},
+      {.heads = 1, .kv_heads = 1, .mask = {.left = 0, .right = 0, .shift = -1}},
+      {.heads = 2, .mask = {.first_keys = 1}}};
+  for (Spec& spec : specs) spec.sequences = {{30, 30}, {9, 5}, {12, 290}};
+  std::vector<Problem> problems;
+  for (const Spec& spec : specs) problems.emplace_back(spec);
+  std::vector<Answers<float>> answers;
+  std::vector<AttendedHeads> attended;
+  std::vector<int64_t> of_head;
+  double weight = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const Attention attention = problems[i].attention();
+    answers.push_back(solve(attention, problems[i].dout.view()));
+    weight = std::max(weight, attention_bounds(attention, problems[i].dout.view()).weight);
+    of_head.insert(of_head.end(), specs[i].heads, static_cast<int64_t>(i));
+  }
+  for (size_t i = 0; i < problems.size(); ++i) {
+    attended.push_back({problems[i].attention(), answers[i].lse.view()});
+  }
+  const int64_t H = std::ssize(of_head), A = std::ssize(specs);
+  Array<double, 2> sums({H, H});
+  Array<int64_t, 2> rows({A, A});
+  attention_js(attended, sums.view(), rows.view());
+  std::vector<double> expected(H * H);
+  std::vector<int64_t> expected_rows(A * A);
+  for (int64_t t = 0; t < problems[0].rows(); ++t) {
+    std::vector<std::vector<double>> maps;
+    for (int64_t h = 0, i = 0; h < H; ++h) {
+      i = h > 0 && of_head[h] == of_head[h - 1] ? i + 1 : 0;
+      maps.push_back(attention_weights_ref(attended[of_head[h]].attention, t, i));
+    }
+    for (int64_t a = 0; a < H; ++a) {
+      for (int64_t b = 0; b < H; ++b) {
+        if (!sees_any(maps[a]) || !sees_any(maps[b])) continue;
+        expected[a * H + b] += divergence(maps[a], maps[b]);
+        // The first head of each attention counts for all of them.
+        const bool first_a = a == 0 || of_head[a] != of_head[a - 1];
+        const bool first_b = b == 0 || of_head[b] != of_head[b - 1];
+        expected_rows[of_head[a] * A + of_head[b]] += first_a && first_b;
+      }
+    }
+  }
+  for (int64_t i = 0; i < A * A; ++i) {
+    EXPECT_EQ(rows.view()(i / A, i % A), expected_rows[i]) << i / A << ' ' << i % A;
+  }
+  EXPECT_LT(expected_rows[2 * A + 2], expected_rows[0]);  // some rows see nothing before them
+  const double tolerance = 2 * weight + kUnit * (290 + kFunction);  // as above
+  for (int64_t a = 0; a < H; ++a) {
+    for (int64_t b = 0; b < H; ++b) {
+      EXPECT_NEAR(sums.view()(a, b), expected[a * H + b],
+                  tolerance * static_cast<double>(problems[0].rows()))
+          << a << ' ' << b;
+    }
+  }
+}
+
+TEST_P(AttentionMapsOn, DivergencesNeedTheSameRows) {
+  const Problem one({.sequences = {{3, 4}}}), other({.sequences = {{3, 5}}});
+  const Answers<float> a = solve(one.attention(), one.dout.view());
+  const Answers<float> b = solve(other.attention(), other.dout.view());
+  const std::vector<AttendedHeads> attended = {{one.attention(), a.lse.view()},
+                                               {other.attention(), b.lse.view()}};
+  Array<double, 2> sums({4, 4});
+  Array<int64_t, 2> rows({2, 2});
+  EXPECT_THROW(attention_js(attended, sums.view(), rows.view()), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Simd, AttentionMapsOn, ::testing::ValuesIn(simd_targets()),

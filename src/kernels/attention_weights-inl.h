@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_weights.h"
@@ -113,59 +114,118 @@ HWY_INLINE Vec x_log2_x(Vec x) {
   return hn::Mul(x, hn::Log2(d, hn::Max(x, hn::Set(d, 1e-37f))));
 }
 
-/// sums[a * H + b], a < b, += the divergences of the item's rows. With m = (p + q) / 2 and f = x
-/// log2 x, each key gives (f(p) + f(q)) / 2 - f(m).
-void js_item(const AttentionPlan& plan, const JsItem& item, const View<const float, 2>& lse,
-             double* sums) {
-  const F32 d;
-  Scratch scratch;
-  const SequenceRows& sequence = plan.sequences[item.b];
-  const int64_t count = item.end - item.begin;
-  Row* const rows = scratch.take<Row>(count);
-  for (int64_t r = 0; r < count; ++r) {
-    const int32_t position = plan.position(sequence, item.begin + r);
-    rows[r] = {sequence.q_begin + item.begin + r, 0, position, plan.visible(sequence, position), 1};
-  }
-  const int64_t plane = count * kScoreStride;
-  float* const p = scratch.take<float>(plane * plan.H);
-  float* const f = scratch.take<float>(plane * plan.H);
-  for (int64_t first = 0; first < sequence.k_real; first += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, sequence.k_real - first);
-    for (int64_t kv = 0; kv < plan.K; ++kv) {
-      Scratch inner;
-      RowScores scores(plan, sequence, kv, inner);
-      scores.load_keys(first, keys);
-      for (const int32_t h : plan.query_heads[kv]) {
-        for (int64_t r = 0; r < count; ++r) rows[r].head = h;
-        float* const s = p + h * plane;
-        scores.score(RowBlock(rows, count), first, keys, s);
-        for (int64_t r = 0; r < count; ++r) {
-          const Interval seen = within(rows[r].keys, first, keys);
-          const Vec total = hn::Set(d, lse(rows[r].t, h) * kLog2E);
-          for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-            float* const at = s + r * kScoreStride + j;
-            Vec x = exp2_nonpositive(hn::Sub(hn::Load(d, at), total));
-            if constexpr (masked()) x = hn::IfThenElseZero(inside(seen, j), x);
-            hn::Store(x, d, at);
-            hn::Store(x_log2_x(x), d, f + h * plane + r * kScoreStride + j);
-          });
-        }
+/// Weights and f(weights), f = x log2 x, of some rows on all heads, a block of keys at a time.
+class JsTile {
+ public:
+  JsTile(std::span<const JsHeads> attentions, int64_t heads, const JsItem& item, Scratch& scratch)
+      : attentions_(attentions),
+        item_(item),
+        count_(item.end - item.begin),
+        plane_(count_ * kScoreStride),
+        rows_(scratch.take<Row>(std::ssize(attentions) * count_)),
+        any_(scratch.zeros<Interval>(count_)),
+        p_(scratch.take<float>(plane_ * heads)),
+        f_(scratch.take<float>(plane_ * heads)) {
+    for (int64_t a = 0; a < std::ssize(attentions); ++a) {
+      const AttentionPlan& plan = *attentions[a].plan;
+      const SequenceRows& sequence = plan.sequences[item.b];
+      for (int64_t r = 0; r < count_; ++r) {
+        const int32_t position = plan.position(sequence, item.begin + r);
+        const Interval keys = plan.visible(sequence, position);
+        rows_[a * count_ + r] = {sequence.q_begin + item.begin + r, 0, position, keys, 1};
+        any_[r] = any_[r].hull(keys);
       }
     }
-    for (int64_t a = 0; a < plan.H; ++a) {
-      for (int64_t b = a + 1; b < plan.H; ++b) {
-        for (int64_t r = 0; r < count; ++r) {
-          const int64_t at = r * kScoreStride;
-          const float *pa = p + a * plane + at, *pb = p + b * plane + at;
-          const float *fa = f + a * plane + at, *fb = f + b * plane + at;
-          Vec sum = hn::Zero(d);
-          for_each_vector(within(rows[r].keys, first, keys), [&](int64_t j, auto) HEADWISE_LAMBDA {
-            const Vec half = hn::Set(d, 0.5f);
-            const Vec m = hn::Mul(half, hn::Add(hn::Load(d, pa + j), hn::Load(d, pb + j)));
-            const Vec mean = hn::Mul(half, hn::Add(hn::Load(d, fa + j), hn::Load(d, fb + j)));
-            sum = hn::Add(sum, hn::Sub(mean, x_log2_x(m)));
-          });
-          sums[a * plan.H + b] += double{kLn2} * hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+
+  int64_t count() const { return count_; }
+  /// The keys that row r sees in an attention.
+  Interval keys(int64_t attention, int64_t r) const { return rows_[attention * count_ + r].keys; }
+  const float* p(int64_t head, int64_t r) const { return p_ + head * plane_ + r * kScoreStride; }
+  const float* f(int64_t head, int64_t r) const { return f_ + head * plane_ + r * kScoreStride; }
+
+  /// Zeros where a row sees no key, as far as it sees one in any attention.
+  void load(int64_t first, int64_t keys) {
+    for (int64_t a = 0; a < std::ssize(attentions_); ++a) {
+      const AttentionPlan& plan = *attentions_[a].plan;
+      for (int64_t kv = 0; kv < plan.K; ++kv) {
+        Scratch inner;
+        RowScores scores(plan, plan.sequences[item_.b], kv, inner);
+        scores.load_keys(first, keys);
+        for (const int32_t h : plan.query_heads[kv]) load_head(a, h, first, keys, scores);
+      }
+    }
+  }
+
+ private:
+  HWY_INLINE void load_head(int64_t attention, int32_t h, int64_t first, int64_t keys,
+                            RowScores& scores) {
+    const F32 d;
+    const JsHeads& heads = attentions_[attention];
+    Row* const rows = rows_ + attention * count_;
+    for (int64_t r = 0; r < count_; ++r) rows[r].head = h;
+    float* const s = p_ + (heads.first + h) * plane_;
+    float* const f = f_ + (heads.first + h) * plane_;
+    scores.score(RowBlock(rows, count_), first, keys, s);
+    for (int64_t r = 0; r < count_; ++r) {
+      const int64_t at = r * kScoreStride;
+      const Interval seen = within(rows[r].keys, first, keys);
+      const Vec total = hn::Set(d, heads.lse(rows[r].t, h) * kLog2E);
+      for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+        Vec x = exp2_nonpositive(hn::Sub(hn::Load(d, s + at + j), total));
+        if constexpr (masked()) x = hn::IfThenElseZero(inside(seen, j), x);
+        hn::Store(x, d, s + at + j);
+        hn::Store(x_log2_x(x), d, f + at + j);
+      });
+      const Interval any = within(any_[r], first, keys);
+      clear_between(s + at, any, seen);
+      clear_between(f + at, any, seen);
+    }
+  }
+
+  std::span<const JsHeads> attentions_;
+  const JsItem& item_;
+  int64_t count_, plane_;
+  Row* rows_;      // [attentions, count]
+  Interval* any_;  // [count]: keys that a row sees in any attention
+  float *p_, *f_;  // [heads, count, kScoreStride]
+};
+
+/// The divergence of two heads on the keys of a block, in bits. With m = (p + q) / 2 each key gives
+/// (f(p) + f(q)) / 2 - f(m).
+HWY_INLINE float js_row(const JsTile& tile, int64_t a, int64_t b, int64_t r, Interval keys) {
+  const F32 d;
+  const float *pa = tile.p(a, r), *pb = tile.p(b, r), *fa = tile.f(a, r), *fb = tile.f(b, r);
+  Vec sum = hn::Zero(d);
+  for_each_vector(keys, [&](int64_t j, auto) HEADWISE_LAMBDA {
+    const Vec half = hn::Set(d, 0.5f);
+    const Vec m = hn::Mul(half, hn::Add(hn::Load(d, pa + j), hn::Load(d, pb + j)));
+    const Vec mean = hn::Mul(half, hn::Add(hn::Load(d, fa + j), hn::Load(d, fb + j)));
+    sum = hn::Add(sum, hn::Sub(mean, x_log2_x(m)));
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+/// sums[a * heads + b], a < b, += the divergences of the item's rows that see a key in both.
+void js_item(std::span<const JsHeads> attentions, int64_t heads, const JsItem& item, double* sums) {
+  Scratch scratch;
+  JsTile tile(attentions, heads, item, scratch);
+  const int64_t all_keys = attentions.front().plan->sequences[item.b].k_real;
+  const auto end = [&](int64_t i) { return attentions[i].first + attentions[i].plan->H; };
+  for (int64_t first = 0; first < all_keys; first += kKeyBlock) {
+    const int64_t keys = std::min(kKeyBlock, all_keys - first);
+    tile.load(first, keys);
+    for (int64_t i = 0; i < std::ssize(attentions); ++i) {
+      for (int64_t k = i; k < std::ssize(attentions); ++k) {
+        for (int64_t r = 0; r < tile.count(); ++r) {
+          if (tile.keys(i, r).empty() || tile.keys(k, r).empty()) continue;
+          const Interval seen = within(tile.keys(i, r).hull(tile.keys(k, r)), first, keys);
+          if (seen.empty()) continue;
+          for (int64_t a = attentions[i].first; a < end(i); ++a) {
+            for (int64_t b = std::max(a + 1, attentions[k].first); b < end(k); ++b) {
+              sums[a * heads + b] += double{kLn2} * js_row(tile, a, b, r, seen);
+            }
+          }
         }
       }
     }

@@ -55,6 +55,36 @@ void check_lse(const AttentionPlan& plan, const View<const float, 2>& lse) {
   }
 }
 
+void check_same_sequences(const AttentionPlan& first, const AttentionPlan& other) {
+  bool same = first.sequences.size() == other.sequences.size();
+  for (size_t b = 0; same && b < first.sequences.size(); ++b) {
+    const SequenceRows &x = first.sequences[b], &y = other.sequences[b];
+    same = x.q_begin == y.q_begin && x.q_real == y.q_real && x.k_real == y.k_real;
+  }
+  if (same && first.T == other.T) return;
+  throw Error({.what = "attention_js: attentions have other rows or keys than the first",
+               .got = fmt::format("{} sequences, {} rows, {} keys", other.B, other.T, other.S),
+               .expected = fmt::format("{} sequences, {} rows, {} keys, of the same lengths",
+                                       first.B, first.T, first.S)});
+}
+
+/// rows(i, k) += the rows that see a key in attentions i and k.
+void count_rows(const std::vector<JsHeads>& attentions, const View<int64_t, 2>& rows) {
+  std::vector<uint8_t> sees(attentions.size());
+  const AttentionPlan& any = *attentions.front().plan;
+  for (int64_t b = 0; b < any.B; ++b) {
+    for (int64_t r = 0; r < any.sequences[b].q_real; ++r) {
+      for (size_t i = 0; i < attentions.size(); ++i) {
+        const AttentionPlan& plan = *attentions[i].plan;
+        sees[i] = !plan.visible(plan.sequences[b], plan.position(plan.sequences[b], r)).empty();
+      }
+      for (size_t i = 0; i < attentions.size(); ++i) {
+        for (size_t k = 0; k < attentions.size(); ++k) rows(i, k) += sees[i] && sees[k];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t> rows) {
@@ -102,44 +132,61 @@ AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t
 }
 
 int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<double, 2> sums) {
-  const AttentionPlan plan(attention);
-  check_view("lse", lse, {plan.T, plan.H}, false);
-  check_view("the sums", sums, {plan.H, plan.H}, false);
-  check_lse(plan, lse);
-  constexpr int64_t kRowsPerItem = 16;
-  std::vector<JsItem> items;
   int64_t rows = 0;
-  for (int64_t b = 0; b < plan.B; ++b) {
-    const SequenceRows& sequence = plan.sequences[b];
-    for (int64_t i = 0; i < sequence.q_real; ++i) {
-      rows += !plan.visible(sequence, plan.position(sequence, i)).empty();
-    }
-    for (int64_t i = 0; i < sequence.q_real; i += kRowsPerItem) {
-      items.push_back({b, i, std::min(i + kRowsPerItem, sequence.q_real)});
+  const AttendedHeads heads{.attention = attention, .lse = lse};
+  attention_js({&heads, 1}, sums, View<int64_t, 2>(&rows, {1, 1}));
+  return rows;
+}
+
+void attention_js(std::span<const AttendedHeads> attentions, View<double, 2> sums,
+                  View<int64_t, 2> rows) {
+  std::vector<AttentionPlan> plans;
+  plans.reserve(attentions.size());
+  std::vector<JsHeads> parts;
+  int64_t heads = 0;
+  for (const AttendedHeads& one : attentions) {
+    const AttentionPlan& plan = plans.emplace_back(one.attention);
+    check_view("lse", one.lse, {plan.T, plan.H}, false);
+    check_lse(plan, one.lse);
+    check_same_sequences(plans.front(), plan);
+    parts.push_back({.plan = &plan, .lse = one.lse, .first = heads});
+    heads += plan.H;
+  }
+  check_view("the sums", sums, {heads, heads}, false);
+  check_view("the rows", rows, {std::ssize(parts), std::ssize(parts)}, false);
+  if (parts.empty()) return;
+  count_rows(parts, rows);
+
+  // Few rows where heads are many: a tile holds the weights of them all.
+  const int64_t rows_per_item = std::clamp<int64_t>(256 / std::max<int64_t>(1, heads), 2, 16);
+  std::vector<JsItem> items;
+  for (int64_t b = 0; b < plans.front().B; ++b) {
+    const int64_t real = plans.front().sequences[b].q_real;
+    for (int64_t i = 0; i < real; i += rows_per_item) {
+      items.push_back({b, i, std::min(i + rows_per_item, real)});
     }
   }
   // A few items at a time, added up in their order.
   const int64_t at_once =
-      std::clamp<int64_t>((1 << 20) / std::max<int64_t>(1, plan.H * plan.H), 2, 64);
-  std::vector<double> parts(at_once * plan.H * plan.H);
-  for (int64_t begin = 0; begin < static_cast<int64_t>(items.size()); begin += at_once) {
-    const int64_t batch = std::min<int64_t>(at_once, static_cast<int64_t>(items.size()) - begin);
-    std::fill(parts.begin(), parts.end(), 0.0);
+      std::clamp<int64_t>((1 << 20) / std::max<int64_t>(1, heads * heads), 2, 64);
+  std::vector<double> of_items(at_once * heads * heads);
+  for (int64_t begin = 0; begin < std::ssize(items); begin += at_once) {
+    const int64_t batch = std::min<int64_t>(at_once, std::ssize(items) - begin);
+    std::fill(of_items.begin(), of_items.end(), 0.0);
     parallel_for(batch, [&](int64_t i) {
       HWY_DYNAMIC_DISPATCH(js_item)
-      (plan, items[begin + i], lse, parts.data() + i * plan.H * plan.H);
+      (parts, heads, items[begin + i], of_items.data() + i * heads * heads);
     });
     for (int64_t i = 0; i < batch; ++i) {
-      for (int64_t a = 0; a < plan.H; ++a) {
-        for (int64_t b = a + 1; b < plan.H; ++b) {
-          const double part = parts[(i * plan.H + a) * plan.H + b];
+      for (int64_t a = 0; a < heads; ++a) {
+        for (int64_t b = a + 1; b < heads; ++b) {
+          const double part = of_items[(i * heads + a) * heads + b];
           sums(a, b) += part;
           sums(b, a) += part;
         }
       }
     }
   }
-  return rows;
 }
 
 }  // namespace headwise

@@ -15,6 +15,13 @@ struct MapItem {
   std::span<float* const> weights;  // [rows * heads of kv_head]: where each row's M weights go
 };
 
+/// An attention whose heads are compared; `first` is where they begin among those of all.
+struct JsHeads {
+  const AttentionPlan* plan;
+  View<const float, 2> lse;
+  int64_t first;
+};
+
 /// Rows [begin, end) of sequence b, all heads against all heads.
 struct JsItem {
   int64_t b, begin, end;

@@ -126,4 +126,16 @@ AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t
 /// see a key. The weights come again from the scores and the saved lse. Returns the number of rows.
 int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<double, 2> sums);
 
+/// An attention and the lse [T, H] that its forward pass gave.
+struct AttendedHeads {
+  Attention attention{};
+  View<const float, 2> lse{};
+};
+
+/// The same for heads of several attentions A, numbered through, H in all: sums [H, H], and
+/// rows [A, A] += the rows that see a key in both. Layers, or heads of one layer with other masks:
+/// rows and keys of their sequences are the same.
+void attention_js(std::span<const AttendedHeads> attentions, View<double, 2> sums,
+                  View<int64_t, 2> rows);
+
 }  // namespace headwise
