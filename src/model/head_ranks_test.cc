@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "headwise/train/trainable_model.h"
@@ -46,6 +47,19 @@ TEST(HeadRanks, FollowTheSingularValues) {
   for (const double value : {1., 2., 4., 8.}) entropy -= value / 15 * std::log(value / 15);
   EXPECT_NEAR(ranks[0], std::exp(entropy), 1e-6);
   EXPECT_NEAR(ranks[1], 1, 1e-5);
+}
+
+TEST(HeadRanks, FixedHeadsHaveNone) {
+  const Model model = Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models/bert_fixed");
+  const std::vector<double> ranks = qk_ranks(model);
+  for (int64_t site = 0; site < std::ssize(model.attentions()); ++site) {
+    const int64_t learned = model.layer(site).shape().learned();
+    for (int64_t h = 0; h < std::ssize(model.attentions()[site].heads); ++h) {
+      const double rank = ranks[model.attentions()[site].first + h];
+      EXPECT_EQ(std::isnan(rank), h >= learned) << site << ' ' << h;
+      EXPECT_TRUE(h >= learned || (rank > 1 && rank <= 8)) << rank;
+    }
+  }
 }
 
 }  // namespace

@@ -238,6 +238,12 @@ int64_t Model::heads() const {
   for (const AttentionSite& site : parts_->sites) heads += std::ssize(site.heads);
   return heads;
 }
+const MultiHeadAttention& Model::layer(int64_t site) const {
+  const AttentionSite& at = parts_->sites[site];
+  const Stack& stack = at.side == Side::encoder ? parts_->encoder : parts_->decoder;
+  const Block& block = stack.blocks()[at.layer];
+  return at.kind == AttentionKind::cross ? block.cross()->attention : block.self().attention;
+}
 
 Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
   check_gates(options.gates, attentions(), batch.texts());

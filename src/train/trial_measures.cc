@@ -62,15 +62,19 @@ double inference_speed(const Model& model, int64_t length) {
 void write_measures(const fs::path& file, const fs::path& folder, int64_t length) {
   const Model model = Model::load(folder);
   const std::vector<double> ranks = qk_ranks(model);
-  ordered_json measures = {{"inference_tokens_per_second", inference_speed(model, length)}};
-  measures["qk_rank_mean"] = ranks.empty() ? 0
-                                           : std::accumulate(ranks.begin(), ranks.end(), 0.) /
-                                                 static_cast<double>(ranks.size());
+  ordered_json measures = {{"inference_tokens_per_second", inference_speed(model, length)},
+                           {"qk_rank_mean", 0.0}};
+  double sum = 0, learned = 0;
   for (const AttentionSite& site : model.attentions()) {
     for (int64_t head = 0; head < std::ssize(site.heads); ++head) {
-      measures["qk_rank"][site.head_name(head)] = ranks[static_cast<size_t>(site.first + head)];
+      const double rank = ranks[static_cast<size_t>(site.first + head)];
+      if (std::isnan(rank)) continue;  // a fixed head
+      measures["qk_rank"][site.head_name(head)] = rank;
+      sum += rank;
+      learned += 1;
     }
   }
+  if (learned > 0) measures["qk_rank_mean"] = sum / learned;
   write_file_whole(file, measures.dump(2) + "\n");
 }
 

@@ -118,7 +118,8 @@ class Model {
 
   const ModelConfig& config() const;
   std::span<const AttentionSite> attentions() const;
-  int64_t heads() const;  // of all attentions
+  int64_t heads() const;                                // of all attentions
+  const MultiHeadAttention& layer(int64_t site) const;  // of attentions()[site]
 
   /// "L3.H1", "L3" (its whole layer) and "all", separated by commas; each head once. Throws Error
   /// for what is not there.

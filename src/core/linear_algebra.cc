@@ -1,0 +1,161 @@
+// Matrices by Eigen, which only this file knows.
+#include "core/linear_algebra.h"
+
+// Another namespace than a user's own Eigen, which may be compiled for another processor: the
+// linker takes functions of the same name for the same. And no threads beside ours.
+#define Eigen headwise_eigen
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace headwise {
+namespace {
+
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Columns = Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+Eigen::Map<const Rows> map(const DoubleMatrix& matrix) {
+  return {matrix.values.data(), matrix.rows, matrix.columns};
+}
+
+template <class Expression>
+DoubleMatrix matrix_of(const Expression& expression) {
+  DoubleMatrix result(expression.rows(), expression.cols());
+  Eigen::Map<Rows>(result.values.data(), result.rows, result.columns).noalias() = expression;
+  return result;
+}
+
+/// W = U Σ V': slow, and exact to the last bits of its smallest singular values.
+RowSpace by_singular_values(const Columns& w) {
+  const Eigen::BDCSVD<Columns> svd(w, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  const VectorXd& sigma = svd.singularValues();
+  const double least = sigma.size() == 0 ? 0
+                                         : static_cast<double>(std::max(w.rows(), w.cols())) *
+                                               kEpsilon * sigma.maxCoeff();
+  Eigen::Index rank = 0;
+  while (rank < sigma.size() && sigma(rank) > least) ++rank;
+  return {.factor = matrix_of(svd.matrixU().leftCols(rank) * sigma.head(rank).asDiagonal()),
+          .basis = matrix_of(svd.matrixV().leftCols(rank).transpose())};
+}
+
+}  // namespace
+
+DoubleMatrix::DoubleMatrix(View<const float, 2> from)
+    : DoubleMatrix(from.extent(0), from.extent(1)) {
+  // In the order of memory, which is that of columns where a view is transposed.
+  if (from.stride(0) < from.stride(1)) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < rows; ++i) (*this)(i, j) = from(i, j);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) (*this)(i, j) = from(i, j);
+  }
+}
+
+DoubleMatrix product(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return matrix_of(map(a) * map(b));
+}
+
+DoubleMatrix transposed_product(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return matrix_of(map(a).transpose() * map(b));
+}
+
+DoubleMatrix product_with_transposed(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return matrix_of(map(a) * map(b).transpose());
+}
+
+double inner_product(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return map(a).cwiseProduct(map(b)).sum();
+}
+
+RowSpace row_space(const DoubleMatrix& rows) {
+  const auto w = map(rows);
+  if (!w.allFinite()) {
+    const int64_t rank = std::min(rows.rows, rows.columns);
+    return {.factor = DoubleMatrix(rows.rows, rank, kNaN),
+            .basis = DoubleMatrix(rank, rows.columns, kNaN)};
+  }
+  // W W' = V Λ V', so W = (V √Λ) (V' W / √Λ). Rounding is ε of the largest eigenvalue, so the basis
+  // is orthonormal to ε over the smallest share of it. Below 1e-10 the slower way is taken.
+  constexpr double kSafe = 1e-10;
+  if (rows.rows == 0 || rows.rows > rows.columns) return by_singular_values(w);
+  Columns gram = Columns::Zero(rows.rows, rows.rows);
+  gram.selfadjointView<Eigen::Lower>().rankUpdate(w);
+  const Eigen::SelfAdjointEigenSolver<Columns> solver(gram);
+  const VectorXd& lambda = solver.eigenvalues();  // ascending
+  if (solver.info() != Eigen::Success || !(lambda(0) > kSafe * lambda(rows.rows - 1))) {
+    return by_singular_values(w);
+  }
+  const VectorXd root = lambda.cwiseSqrt();
+  const Rows scaled = root.cwiseInverse().asDiagonal() * solver.eigenvectors().transpose();
+  return {.factor = matrix_of(solver.eigenvectors() * root.asDiagonal()),
+          .basis = matrix_of(scaled * w)};
+}
+
+double smallest_angle(const RowSpace& a, const RowSpace& b, const DoubleMatrix& cosines) {
+  // The largest cosine is the root of the largest eigenvalue of M' M.
+  const auto m = map(cosines);
+  if (m.size() == 0 || !m.allFinite()) return kNaN;
+  const Columns squares = m.transpose() * m;
+  const double square = Eigen::SelfAdjointEigenSolver<Columns>(squares, Eigen::EigenvaluesOnly)
+                            .eigenvalues()(m.cols() - 1);
+  if (square < 0.99) return std::acos(std::sqrt(std::max(0., square)));
+  // A cosine near 1 says little about the angle. Its sine is what the nearest vector of b has
+  // outside of a.
+  const Eigen::SelfAdjointEigenSolver<Columns> solver(squares);
+  const Eigen::RowVectorXd nearest =
+      solver.eigenvectors().col(m.cols() - 1).transpose() * map(b.basis);
+  const Eigen::RowVectorXd inside = nearest * map(a.basis).transpose();
+  return std::atan2((nearest - inside * map(a.basis)).norm(), inside.norm());
+}
+
+std::vector<double> singular_values(const DoubleMatrix& matrix) {
+  const auto m = map(matrix);
+  const auto count = static_cast<size_t>(std::min(matrix.rows, matrix.columns));
+  if (count == 0) return {};
+  if (!m.allFinite()) return std::vector<double>(count, kNaN);
+  // The roots of the eigenvalues of M' M have errors of ε over the smallest share of the largest:
+  // less than 1e-9 of the largest, unless that share is below 1e-7. Ten times as fast.
+  constexpr double kSafe = 1e-14;
+  if (matrix.rows == matrix.columns) {
+    const Columns squares = m.transpose() * m;
+    const Eigen::SelfAdjointEigenSolver<Columns> solver(squares, Eigen::EigenvaluesOnly);
+    const VectorXd& lambda = solver.eigenvalues();
+    if (solver.info() == Eigen::Success && lambda(0) > kSafe * lambda(lambda.size() - 1)) {
+      const VectorXd values = lambda.reverse().cwiseSqrt();
+      return {values.data(), values.data() + count};
+    }
+  }
+  const Eigen::BDCSVD<Columns> svd(m, 0);
+  return {svd.singularValues().data(), svd.singularValues().data() + count};
+}
+
+std::vector<std::complex<double>> eigenvalues(const DoubleMatrix& square) {
+  const auto m = map(square);
+  const auto count = static_cast<size_t>(square.rows);
+  if (count == 0) return {};
+  if (!m.allFinite()) return std::vector<std::complex<double>>(count, kNaN);
+  const Eigen::EigenSolver<Columns> solver(m, false);
+  if (solver.info() != Eigen::Success) return std::vector<std::complex<double>>(count, kNaN);
+  return {solver.eigenvalues().data(), solver.eigenvalues().data() + count};
+}
+
+double effective_rank(std::span<const double> singular_values) {
+  double sum = 0, entropy = 0;
+  for (const double value : singular_values) sum += value;
+  if (sum == 0) return 0;
+  for (const double value : singular_values) {
+    if (value != 0) entropy -= value / sum * std::log(value / sum);
+  }
+  return std::exp(entropy);
+}
+
+}  // namespace headwise
