@@ -1,0 +1,172 @@
+// Ranks, copying and the subspaces of heads, all from the same small factors of their weights.
+#include "headwise/observe/head_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/linear_algebra.h"
+#include "headwise/core/parallel.h"
+#include "headwise/kernels/gemm.h"
+#include "observe/composition.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// What one projection of a head reads, or writes: the space that its rows [D, C] span.
+struct Subspace {
+  RowSpace space{};
+  Buffer basis{};  // that of the space, in float
+
+  View<const float, 2> rows() const { return basis.view({space.basis.rows, space.basis.columns}); }
+};
+
+Subspace subspace_of(View<const float, 2> rows) {
+  Subspace result{.space = row_space(DoubleMatrix(rows))};
+  const std::vector<double>& values = result.space.basis.values;
+  result.basis = Buffer(std::ssize(values));
+  for (size_t i = 0; i < values.size(); ++i) result.basis[i] = static_cast<float>(values[i]);
+  return result;
+}
+
+/// Of the projections of one attention: queries [learned heads], keys [key heads], values [K],
+/// outputs [H].
+struct Projections {
+  std::vector<Subspace> query{}, key{}, value{}, output{};
+};
+
+Projections projections_of(const MultiHeadAttention& layer) {
+  const MultiHeadAttentionShape& s = layer.shape();
+  const MultiHeadAttentionWeights& w = layer.weights();
+  Projections result{.query = std::vector<Subspace>(s.learned()),
+                     .key = std::vector<Subspace>(s.key_heads),
+                     .value = std::vector<Subspace>(s.K),
+                     .output = std::vector<Subspace>(s.H)};
+  struct Part {
+    std::vector<Subspace>& to;
+    View<const float, 2> rows;
+    int64_t width;
+  };
+  for (const Part& part :
+       {Part{result.query, w.query(), s.D}, Part{result.key, w.key(), s.D},
+        Part{result.value, w.value(), s.Dv}, Part{result.output, transposed(w.output()), s.Dv}}) {
+    parallel_for(std::ssize(part.to), [&](int64_t i) {
+      part.to[i] = subspace_of(part.rows.rows(i * part.width, (i + 1) * part.width));
+    });
+  }
+  return result;
+}
+
+/// The effective rank of A' B, for A and B of these row spaces: with rows F times basis each, the
+/// singular values are those of F_A' F_B.
+double rank_of_product(const Subspace& a, const Subspace& b) {
+  return effective_rank(singular_values(transposed_product(a.space.factor, b.space.factor)));
+}
+
+/// Σ Re λ / Σ |λ| of W_O W_V, which has the eigenvalues of W_V W_O but for zeros. NaN where the
+/// head writes to another stream than it reads, of another width, or where all are 0.
+double copying(const MultiHeadAttention& layer, int64_t head) {
+  const MultiHeadAttentionShape& s = layer.shape();
+  if (s.C != s.Cs) return kNaN;
+  const int64_t kv = s.kv_of(head);
+  const DoubleMatrix value(layer.weights().value().rows(kv * s.Dv, (kv + 1) * s.Dv));
+  const DoubleMatrix output(
+      transposed(layer.weights().output()).rows(head * s.Dv, (head + 1) * s.Dv));
+  double real = 0, size = 0;
+  for (const std::complex<double>& lambda : eigenvalues(product_with_transposed(output, value))) {
+    real += lambda.real();
+    size += std::abs(lambda);
+  }
+  return real / size;
+}
+
+/// What two subspaces have in common.
+struct Relation {
+  double overlap = kNaN;  // mean squared cosine of the principal angles
+  double angle = kNaN;    // the smallest of them
+};
+
+Relation relate(const Subspace& a, const Subspace& b) {
+  const int64_t ranks[] = {a.space.rank(), b.space.rank()};
+  const auto is_known = [](const RowSpace& space) {
+    return space.rank() > 0 && !std::isnan(space.basis(0, 0));
+  };
+  if (!is_known(a.space) || !is_known(b.space)) return {};
+  if (&a == &b) return {.overlap = 1, .angle = 0};
+  const Buffer product(ranks[0] * ranks[1]);
+  const View<float, 2> cosines = product.view({ranks[0], ranks[1]});
+  gemm(a.rows(), transposed(b.rows()), cosines);
+  const DoubleMatrix exact{View<const float, 2>(cosines)};
+  return {
+      .overlap = inner_product(exact, exact) / static_cast<double>(std::min(ranks[0], ranks[1])),
+      .angle = smallest_angle(a.space, b.space, exact)};
+}
+
+/// The matrices of one projection, which the first `heads` heads of an attention have, `of` being
+/// which subspace each of them has. Fixed heads, which come last, have no queries and keys.
+void add_relations(const AttentionSite& site, const std::string& side,
+                   const std::vector<Subspace>& subspaces, int64_t heads,
+                   const std::function<int64_t(int64_t)>& of, Evidence& evidence) {
+  if (heads == 0) return;
+  const auto count = std::ssize(subspaces);
+  std::vector<Relation> relations(count * count);
+  parallel_for(count * count, [&](int64_t i) {
+    const int64_t a = i / count, b = i % count;
+    if (a <= b) relations[i] = relate(subspaces[a], subspaces[b]);
+  });
+  std::vector<std::string> names;
+  for (int64_t h = 0; h < std::ssize(site.heads); ++h) names.push_back(site.head_name(h));
+  PairMatrix overlaps = pair_matrix(names), angles = pair_matrix(names);
+  for (int64_t a = 0; a < heads; ++a) {
+    for (int64_t b = 0; b < heads; ++b) {
+      const auto [low, high] = std::minmax({of(a), of(b)});
+      overlaps.at(a, b) = relations[low * count + high].overlap;
+      angles.at(a, b) = relations[low * count + high].angle;
+    }
+  }
+  evidence.pairs["subspace_overlap/" + side][site.name] = std::move(overlaps);
+  evidence.pairs["principal_angle/" + side][site.name] = std::move(angles);
+}
+
+void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, Evidence& evidence) {
+  const MultiHeadAttentionShape& s = layer.shape();
+  const Projections projections = projections_of(layer);
+  struct Numbers {
+    double qk_rank = kNaN, ov_rank = kNaN, copying = kNaN;
+  };
+  std::vector<Numbers> heads(s.H);
+  parallel_for(s.H, [&](int64_t h) {
+    const int64_t kv = s.kv_of(h);
+    if (h < s.learned()) {
+      heads[h].qk_rank = rank_of_product(projections.query[h], projections.key[kv]);
+    }
+    heads[h].ov_rank = rank_of_product(projections.value[kv], projections.output[h]);
+    heads[h].copying = copying(layer, h);
+  });
+  for (int64_t h = 0; h < s.H; ++h) {
+    Measures& measures = evidence.head(site.head_name(h)).measures;
+    measures.add("qk_rank", {.value = heads[h].qk_rank});
+    measures.add("ov_rank", {.value = heads[h].ov_rank});
+    measures.add("copying", {.value = heads[h].copying});
+  }
+  const auto kv_of = [&](int64_t head) { return s.kv_of(head); };
+  add_relations(site, "q", projections.query, s.learned(), std::identity(), evidence);
+  add_relations(site, "k", projections.key, s.learned(), kv_of, evidence);
+  add_relations(site, "v", projections.value, s.H, kv_of, evidence);
+  add_relations(site, "o", projections.output, s.H, std::identity(), evidence);
+}
+
+}  // namespace
+
+void observe_weights(const Model& model, uint64_t seed, Evidence& evidence) {
+  const auto sites = model.attentions();
+  for (int64_t i = 0; i < std::ssize(sites); ++i) observe_layer(sites[i], model.layer(i), evidence);
+  observe_composition(model, seed, evidence);
+}
+
+}  // namespace headwise

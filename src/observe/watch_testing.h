@@ -1,0 +1,57 @@
+// Runs a model under one watcher, for tests of what the watcher says.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "observe/watcher.h"
+
+namespace headwise::testing {
+
+struct TextPair {
+  TokenBatch source{}, target{};
+};
+
+/// What a watcher adds to the evidence after these batches.
+struct Watching {
+  const Model& model;
+  std::unique_ptr<Watcher> (*make)(const WatchContext& context) = nullptr;
+  bool all_pairs = false;
+  View<const float, 2> gates{};
+
+  Evidence run(std::span<const TextPair> batches) const {
+    const ObservedCorpus corpus;
+    const WatchContext context{.model = model, .corpus = corpus, .all_pairs = all_pairs};
+    const std::unique_ptr<Watcher> watcher = make(context);
+    Observer observer(*watcher);
+    const ForwardOptions options{.gates = gates, .observer = &observer};
+    for (const TextPair& batch : batches) {
+      watcher->begin({.source = batch.source, .target = batch.target});
+      const Activations hidden = batch.target.texts() > 0
+                                     ? model.hidden(batch.source, batch.target, options)
+                                     : model.hidden(batch.source, options);
+      watcher->end(hidden.rows);
+    }
+    std::vector<Measures> heads(static_cast<size_t>(model.heads()));
+    Evidence evidence;
+    watcher->finish(heads, evidence);
+    return evidence;
+  }
+
+ private:
+  class Observer : public ForwardObserver {
+   public:
+    explicit Observer(Watcher& watcher) : watcher_(watcher) {}
+    void attended(const AttentionSite& site, const Attention& attention,
+                  const MultiHeadAttention& layer, View<float, 3> z,
+                  View<const float, 2> lse) override {
+      watcher_.attended(site, attention, layer, z, lse);
+    }
+
+   private:
+    Watcher& watcher_;
+  };
+};
+
+}  // namespace headwise::testing
