@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "headwise/core/view.h"
@@ -50,6 +51,24 @@ RowLoss score_row(const RowScoring& scoring, float* row, int64_t columns, int32_
   const double nll = log_sum - chosen;
   return {smoothing == 0 ? nll : (1 - smoothing) * nll + smoothing * (log_sum - total / n), nll,
           correct};
+}
+
+/// Goes on with more logits of each row.
+void add_logits(View<const float, 2> logits, RunningSum* rows) {
+  const RowTag d;
+  const int64_t columns = logits.extent(1);
+  for (int64_t t = 0; t < logits.extent(0); ++t) {
+    const float* const row = &logits(t, 0);
+    const float most = std::max(max_row(row, columns), rows[t].most);
+    if (most == -std::numeric_limits<float>::infinity()) continue;
+    const RowVec shift = hn::Set(d, most), log2_e = hn::Set(d, std::numbers::log2e_v<float>);
+    const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
+      const RowVec below = hn::Mul(hn::Sub(load_some(row + c, count), shift), log2_e);
+      return keep_some(exp2_nonpositive(below), count);
+    });
+    rows[t].sum = rows[t].sum * std::exp(double{rows[t].most} - double{most}) + sum;
+    rows[t].most = most;
+  }
 }
 
 void score_rows(const RowScoring& scoring, View<float, 2> logits, const int32_t* targets,

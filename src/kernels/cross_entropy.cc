@@ -2,6 +2,8 @@
 #include "headwise/kernels/cross_entropy.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "headwise/core/buffer.h"
@@ -21,11 +23,17 @@ namespace headwise {
 namespace {
 
 HWY_EXPORT(score_rows);
+HWY_EXPORT(add_logits);
 
 // A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it.
 constexpr int64_t kTileElements = 4 << 20;
 constexpr int64_t kFewestRows = 128;
 constexpr int64_t kMostRows = 1024;
+
+// Of row_losses: logits that are in flight stay in L3, and their columns are cut the same way
+// whatever the rows.
+constexpr int64_t kLossRows = 512;
+constexpr int64_t kLossColumns = 3072;
 
 constexpr const char* kOp = "cross_entropy";
 
@@ -148,6 +156,41 @@ CrossEntropyLoss cross_entropy(const CrossEntropy& problem,
                                const CrossEntropyGradients* gradients) {
   check(problem, gradients != nullptr ? *gradients : CrossEntropyGradients{});
   return Tiles(problem, gradients).run();
+}
+
+void row_losses(View<const float, 2> x, const PackedWeights& weights, View<const float, 1> bias,
+                std::span<const int32_t> targets, std::span<double> nll) {
+  constexpr const char* kLosses = "row_losses";
+  const int64_t T = x.extent(0), V = weights.outputs();
+  check_shape(kLosses, "targets", std::array{std::ssize(targets)}, {T});
+  check_shape(kLosses, "nll", std::array{std::ssize(nll)}, {T});
+  for (size_t t = 0; t < targets.size(); ++t) {
+    if (targets[t] >= 0 && targets[t] < V) continue;
+    fail(kLosses, "there is no such class", fmt::format("targets[{}]", t),
+         fmt::format("{}", targets[t]), fmt::format("0 to {}", V - 1));
+  }
+  const Buffer logits(std::min(T, kLossRows) * std::min(V, kLossColumns));
+  std::vector<RunningSum> sums(std::min(T, kLossRows));
+  for (int64_t first = 0; first < T; first += kLossRows) {
+    const int64_t rows = std::min(kLossRows, T - first);
+    std::fill(sums.begin(), sums.end(), RunningSum{-std::numeric_limits<float>::infinity(), 0});
+    for (int64_t begin = 0; begin < V; begin += kLossColumns) {
+      const int64_t end = std::min(begin + kLossColumns, V);
+      const View<float, 2> part = logits.view({rows, end - begin});
+      linear_columns(x.rows(first, first + rows), weights, begin, part,
+                     {.bias = bias.data() == nullptr ? bias : bias.rows(begin, end)});
+      parallel_panels(rows, rows_per_item(end - begin), [&](int64_t from, int64_t to) {
+        HWY_DYNAMIC_DISPATCH(add_logits)(part.rows(from, to), &sums[from]);
+      });
+      for (int64_t t = 0; t < rows; ++t) {
+        const int32_t target = targets[first + t];
+        if (target >= begin && target < end) nll[first + t] = -double{part(t, target - begin)};
+      }
+    }
+    for (int64_t t = 0; t < rows; ++t) {
+      nll[first + t] += double{sums[t].most} + std::log(sums[t].sum);
+    }
+  }
 }
 
 }  // namespace headwise

@@ -16,4 +16,10 @@ struct RowLoss {
   bool correct;
 };
 
+/// What is known of a row after some of its logits.
+struct RunningSum {
+  float most;  // of them
+  double sum;  // Σ exp(logit - most)
+};
+
 }  // namespace headwise

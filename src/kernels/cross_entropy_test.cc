@@ -255,5 +255,50 @@ TEST(CrossEntropyErrors, BadTargetsAndShapesSayWhatWasExpected) {
   expect_error("cross_entropy: the shape", [&] { cross_entropy(problem, &bad_dw); });
 }
 
+/// Rows and classes around the cuts of the op; logits of several units, so that the largest is in
+/// any part.
+TEST_P(CrossEntropyOp, LossesOfRowsWithPackedWeights) {
+  for (const auto& [rows, classes] : {std::pair{1, 1}, {3, 17}, {530, 40}, {5, 3071}, {7, 6150}}) {
+    const int64_t C = 24;
+    const Matrix x(rows, C, 1), weights(classes, C, 2), bias(1, classes, 3);
+    const std::vector<int32_t> targets = [&] {
+      std::vector<int32_t> all;
+      for (int64_t t = 0; t < rows; ++t) all.push_back(static_cast<int32_t>(t * 997 % classes));
+      return all;
+    }();
+    for (const bool biased : {false, true}) {
+      const CrossEntropy problem{.x = x.view,
+                                 .weights = weights.view,
+                                 .bias = biased ? vector_of(bias) : View<float, 1>(),
+                                 .targets = targets};
+      std::vector<double> nll(rows);
+      row_losses(problem.x, PackedWeights(problem.weights), problem.bias, targets, nll);
+      for (int64_t t = 0; t < rows; ++t) {
+        const std::vector<double> logits = logits_of(problem, t);
+        double largest = 0;
+        for (const double x : logits) largest = std::max(largest, std::abs(x));
+        // Of logits, which are sums of C products, twice; of exp, which is good to 4 ulp, and its
+        // sum.
+        const double bound = (2 * (C + 2) * std::max(1., largest) + 8 + 32) * kUlp;
+        EXPECT_NEAR(nll[t], log_sum(logits) - logits[targets[t]], bound) << rows << " " << classes;
+      }
+    }
+  }
+}
+
+TEST_P(CrossEntropyOp, RowsDoNotChangeEachOthersLosses) {
+  const Matrix x(70, 9, 1), weights(4000, 9, 2);
+  const PackedWeights packed(weights.view);
+  std::vector<int32_t> targets(70, 3333);
+  std::vector<double> all(70), one(1);
+  row_losses(x.view, packed, {}, targets, all);
+  for (const int64_t t : {0, 13, 69}) {
+    row_losses(x.view.rows(t, t + 1), packed, {}, std::span(targets).first(1), one);
+    EXPECT_EQ(one[0], all[t]);
+  }
+  targets[5] = 4000;
+  EXPECT_THROW(row_losses(x.view, packed, {}, targets, all), Error);
+}
+
 }  // namespace
 }  // namespace headwise

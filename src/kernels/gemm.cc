@@ -122,8 +122,23 @@ void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2>
   check_shape("linear", "x", x.shape(), {x.extent(0), weights.inputs()});
   check_contiguous_columns("linear", "x", x);
   check_output("linear", x.extent(0), weights.outputs(), out, epilogue);
+  linear_columns(x, weights, 0, out, epilogue);
+}
+
+void linear_columns(View<const float, 2> x, const PackedWeights& weights, int64_t begin,
+                    View<float, 2> out, const Epilogue& epilogue) {
+  const char* const op = "linear_columns";
+  check_shape(op, "x", x.shape(), {x.extent(0), weights.inputs()});
+  check_contiguous_columns(op, "x", x);
+  check_output(op, x.extent(0), out.extent(1), out, epilogue);
+  if (begin < 0 || begin % kPanel != 0 || begin > weights.outputs() - out.extent(1)) {
+    fail(op, "these outputs cannot be had alone", "begin",
+         fmt::format("{} to {}", begin, begin + out.extent(1)),
+         fmt::format("from a multiple of {} to at most {}", kPanel, weights.outputs()));
+  }
+  const int64_t bytes = weights.type() == WeightType::float32 ? 4 : 2;
   multiply({.a = x,
-            .panels = weights.panels(),
+            .panels = weights.panels() + begin * weights.inputs() * bytes,
             .type = weights.type(),
             .panel_stride = weights.inputs() * kPanel,
             .out = out,

@@ -10,7 +10,7 @@
 namespace headwise {
 
 // The right operand is stored as panels of 16 columns, [N/16][K][16]: one order for all targets.
-inline constexpr int kPanel = 16;
+inline constexpr int kPanel = kPackedColumns;
 inline constexpr int kMaxTilePanels = 4;
 
 // A block is what one thread computes at once: its rows of the left operand stay in L2, a panel of

@@ -1,6 +1,8 @@
 // The forward pass of a block.
 #include "model/block.h"
 
+#include <algorithm>
+
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/kv_cache.h"
 #include "model/stack_layout.h"
@@ -106,18 +108,7 @@ View<float, 2> rows_like(View<const float, 2> x, Buffer& buffer) {
 
 }  // namespace
 
-void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                        BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const {
-  MultiHeadAttention::Pass& pass = scratch.pass;
-  const bool rotates = self_.config.rotary && scratch.rotary.width() > 0;
-  projecting(self_, input).project(x, {}, pass);
-  const auto prepare = [&](View<float, 3> queries, std::span<const int64_t> positions) {
-    if (self_.query_norm.exists()) self_.query_norm.per_head(queries);
-    if (rotates) rotate(queries, positions, scratch.rotary);
-  };
-  prepare(pass.q, input.positions);
-  if (self_.key_norm.exists()) self_.key_norm.per_head(pass.k);
-  if (rotates) rotate(pass.k, input.positions, scratch.rotary);
+Attention Block::self_attention(const BlockInput& input) const {
   Attention how = attention_of(self_, *input.options);
   how.q_offsets = input.offsets;
   how.mask = {.causal = causal_, .left = self_.config.left};
@@ -126,12 +117,45 @@ void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockSc
     how.relative_bias = {.table = self_.relative_table.view({H, self_.relative_table.size() / H}),
                          .buckets = input.buckets};
   }
+  return how;
+}
+
+void Block::place(View<float, 3> heads, const NormLayer& norm, std::span<const int64_t> positions,
+                  const RotaryTable& rotary) const {
+  if (norm.exists()) norm.per_head(heads);
+  if (self_.config.rotary && rotary.width() > 0) rotate(heads, positions, rotary);
+}
+
+void Block::attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                        BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const {
+  MultiHeadAttention::Pass& pass = scratch.pass;
+  projecting(self_, input).project(x, {}, pass);
+  const auto prepare = [&](View<float, 3> queries, std::span<const int64_t> positions) {
+    place(queries, self_.query_norm, positions, scratch.rotary);
+  };
+  prepare(pass.q, input.positions);
+  place(pass.k, self_.key_norm, input.positions, scratch.rotary);
+  Attention how = self_attention(input);
   KvCache* const cache = memory == nullptr ? nullptr : &memory->self;
   if (cache != nullptr) {
     cache->append(pass.k, pass.v, input.offsets);
     how.positions = input.positions;
   }
   attend_and_output(self_, how, x, prepare, input, pass, cache, scratch, out, epilogue);
+}
+
+void Block::attend_some(View<const float, 2> x, const BlockInput& input,
+                        View<const float, 2> some_x, const BlockInput& some, BlockScratch& scratch,
+                        View<float, 2> out, const Epilogue& epilogue) const {
+  MultiHeadAttention::Pass& pass = scratch.pass;
+  self_.attention.project_some(x, some_x, pass);
+  place(pass.q, self_.query_norm, some.positions, scratch.rotary);
+  place(pass.k, self_.key_norm, input.positions, scratch.rotary);
+  Attention how = self_attention(some);
+  how.k_offsets = input.offsets;
+  how.positions = some.positions;
+  headwise::attend(self_, how, pass, nullptr, some.options->observer);
+  output(self_, some, pass, scratch.projected, out, epilogue);
 }
 
 void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
@@ -160,32 +184,92 @@ void Block::residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scra
   }
 }
 
-void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                    BlockMemory* memory) const {
-  const auto feed_forward = [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-    feed_forward_(from, to, how, scratch.feed_forward);
-  };
-  if (parallel_) {
-    const View<float, 2> second = rows_like(x, scratch.second);
-    norm_(x, second);
-    residual(x, self_.norm, scratch,
-             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-               attend_self(from, input, scratch, memory, to, how);
-             });
-    feed_forward(second, x, {.accumulate = true});
-    return;
-  }
-  residual(x, self_.norm, scratch,
-           [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-             attend_self(from, input, scratch, memory, to, how);
-           });
+void Block::after_self(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                       BlockMemory* memory) const {
   if (!cross_.empty()) {
     residual(x, cross_.front().norm, scratch,
              [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
                attend_cross(from, input, scratch, memory, to, how);
              });
   }
-  residual(x, norm_, scratch, feed_forward);
+  feed_forward(x, scratch);
+}
+
+void Block::feed_forward(View<float, 2> x, BlockScratch& scratch) const {
+  if (parallel_) return;
+  residual(x, norm_, scratch,
+           [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+             feed_forward_(from, to, how, scratch.feed_forward);
+           });
+}
+
+void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                    BlockMemory* memory) const {
+  const auto attend = [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+    attend_self(from, input, scratch, memory, to, how);
+  };
+  if (parallel_) {
+    const View<float, 2> second = rows_like(x, scratch.second);
+    norm_(x, second);
+    residual(x, self_.norm, scratch, attend);
+    feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
+    return;
+  }
+  residual(x, self_.norm, scratch, attend);
+  after_self(x, input, scratch, memory);
+}
+
+void Block::attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,
+                   BlockScratch& scratch, View<float, 2> sum) const {
+  const bool self = which == AttentionKind::self;
+  View<const float, 2> from = x;
+  if (place_ == NormPlace::before) {
+    const View<float, 2> normed = rows_like(x, scratch.normed);
+    (self ? self_ : cross_.front()).norm(x, normed);
+    from = normed;
+  }
+  if (self) {
+    attend_self(from, input, scratch, nullptr, sum, {.residual = x});
+  } else {
+    attend_cross(from, input, scratch, nullptr, sum, {.residual = x});
+  }
+  if (parallel_) {
+    const View<float, 2> second = rows_like(x, scratch.second);
+    norm_(x, second);
+    feed_forward_(second, sum, {.accumulate = true}, scratch.feed_forward);
+  }
+}
+
+void Block::settle(AttentionKind attended, View<float, 2> sum) const {
+  if (place_ == NormPlace::before) return;
+  (attended == AttentionKind::self ? self_ : cross_.front()).norm(sum, sum);
+}
+
+void Block::finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
+                   BlockScratch& scratch) const {
+  settle(attended, sum);
+  if (attended == AttentionKind::self) return after_self(sum, input, scratch, nullptr);
+  feed_forward(sum, scratch);
+}
+
+void Block::forward_some(View<const float, 2> x, const BlockInput& input,
+                         std::span<const int64_t> rows, const BlockInput& some,
+                         BlockScratch& scratch, View<float, 2> out) const {
+  for (size_t i = 0; i < rows.size(); ++i) std::copy_n(&x(rows[i], 0), x.extent(1), &out(i, 0));
+  View<const float, 2> from = x, from_some = out;
+  if (place_ == NormPlace::before) {
+    const View<float, 2> normed = rows_like(x, scratch.normed);
+    const View<float, 2> normed_some = rows_like(out, scratch.some);
+    self_.norm(x, normed);
+    self_.norm(out, normed_some);
+    from = normed;
+    from_some = normed_some;
+  }
+  const View<float, 2> second = parallel_ ? rows_like(out, scratch.second) : View<float, 2>();
+  if (parallel_) norm_(out, second);
+  attend_some(from, input, from_some, some, scratch, out, {.accumulate = true});
+  if (parallel_) feed_forward_(second, out, {.accumulate = true}, scratch.feed_forward);
+  finish(AttentionKind::self, out, some, scratch);
 }
 
 }  // namespace headwise

@@ -28,7 +28,7 @@ struct AttentionLayer {
 
 /// Memory of a pass, reused by all blocks.
 struct BlockScratch {
-  Buffer normed, second, projected;
+  Buffer normed, second, some, projected;
   MultiHeadAttention::Pass pass, cross_pass;
   RoutedAttention::Scratch routing;
   FeedForward::Scratch feed_forward;
@@ -70,6 +70,26 @@ class Block {
   void forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                BlockMemory* memory) const;
 
+  /// The same in steps, for those who change what an attention says. sum [T, C] = x + attention of
+  /// x, before a norm that comes behind it; of a parallel block with feed-forward. The outputs of
+  /// its heads are `heads_of` afterwards.
+  void attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,
+              BlockScratch& scratch, View<float, 2> sum) const;
+  /// From such sums to what leaves the attention; and from there, or from the sums, to what leaves
+  /// the block; in place.
+  void settle(AttentionKind attended, View<float, 2> sum) const;
+  void feed_forward(View<float, 2> x, BlockScratch& scratch) const;
+  void finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
+              BlockScratch& scratch) const;
+  static View<float, 3> heads_of(AttentionKind which, const BlockScratch& scratch) {
+    return which == AttentionKind::self ? scratch.pass.z : scratch.cross_pass.z;
+  }
+
+  /// out [R, C]: what leaves the block at some rows of x [T, C], which stays as it is. `some` is
+  /// the input with offsets and positions of these. Not of a mixture of heads.
+  void forward_some(View<const float, 2> x, const BlockInput& input, std::span<const int64_t> rows,
+                    const BlockInput& some, BlockScratch& scratch, View<float, 2> out) const;
+
   const AttentionLayer& self() const { return self_; }
   const AttentionLayer* cross() const { return cross_.empty() ? nullptr : &cross_.front(); }
 
@@ -77,8 +97,20 @@ class Block {
   /// out by the epilogue = attention of x.
   void attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
                    BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
+  void attend_some(View<const float, 2> x, const BlockInput& input, View<const float, 2> some_x,
+                   const BlockInput& some, BlockScratch& scratch, View<float, 2> out,
+                   const Epilogue& epilogue) const;
   void attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
                     BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
+
+  /// How rows attend to those of their text.
+  Attention self_attention(const BlockInput& input) const;
+  /// What is done to queries and keys at these positions before they attend.
+  void place(View<float, 3> heads, const NormLayer& norm, std::span<const int64_t> positions,
+             const RotaryTable& rotary) const;
+  /// From what leaves self attention to what leaves the block.
+  void after_self(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                  BlockMemory* memory) const;
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
   template <class F>

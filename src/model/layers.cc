@@ -34,7 +34,7 @@ Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_
 }
 
 void Linear::operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
-  epilogue.bias = vector_of(bias_);
+  epilogue.bias = bias();
   linear(x, weights_, out, epilogue);
 }
 

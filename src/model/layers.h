@@ -33,6 +33,8 @@ class Linear {
 
   void operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
   int64_t outputs() const { return weights_.outputs(); }
+  const PackedWeights& weights() const { return weights_; }
+  View<const float, 1> bias() const { return vector_of(bias_); }
 
  private:
   PackedWeights weights_;

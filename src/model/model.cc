@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
-#include "model/block.h"
+#include "model/model_parts.h"
 #include "model/rotary_frequencies.h"
-#include "model/stack.h"
 #include "model/stack_layout.h"
-#include "model/task_head.h"
 #include "model/weight_reader.h"
 
 namespace headwise {
@@ -89,83 +86,55 @@ Activations gather(View<const float, 2> rows, std::span<const int64_t> indices) 
   return result;
 }
 
-struct Model::Parts {
-  ModelConfig config;
-  std::vector<AttentionSite> sites;
-  Stack encoder, decoder;
-  TaskHead head;
-
-  // Memory of the last pass, for the next one. A second pass at the same time has its own.
-  std::mutex mutex;
-  std::unique_ptr<BlockScratch> spare;
-
-  class Lease {
-   public:
-    explicit Lease(Parts& parts) : parts_(parts) {
-      const std::lock_guard lock(parts.mutex);
-      scratch_ = std::move(parts.spare);
-      if (scratch_ == nullptr) scratch_ = std::make_unique<BlockScratch>();
-    }
-    ~Lease() {
-      const std::lock_guard lock(parts_.mutex);
-      parts_.spare = std::move(scratch_);
-    }
-    BlockScratch& scratch() { return *scratch_; }
-
-   private:
-    Parts& parts_;
-    std::unique_ptr<BlockScratch> scratch_;
-  };
-
-  /// Runs a stack; `state` only in steps.
-  Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
-                  DecoderState* state, std::span<BlockMemory> memories) {
-    batch.check();
-    const std::vector<int64_t> positions = positions_of(batch.offsets, state);
-    const bool stretched = state == nullptr && config.rotary.dynamic_factor > 0 &&
-                           !positions.empty() &&
-                           std::ranges::max(positions) >= config.max_positions;
-    if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
-    check_tokens(config, stack.side(), batch, positions, stretched);
-    input.positions = positions;
-    if (stretched) {
-      BlockScratch own;
-      own.rotary = RotaryTable(
-          batch.rows(), dynamic_frequencies(config.rotary, config.max_positions, batch.rows()));
-      return stack.forward(batch, input, own, memories);
-    }
-    Lease lease(*this);
-    grow_rotary(lease.scratch(), positions);
-    return stack.forward(batch, input, lease.scratch(), memories);
+Activations Model::Parts::run(const Stack& stack, const TokenBatch& batch, BlockInput input,
+                              DecoderState* state, std::span<BlockMemory> memories) {
+  batch.check();
+  const std::vector<int64_t> positions = positions_of(batch.offsets, state);
+  const bool stretched =
+      state == nullptr && !positions.empty() && stretches(std::ranges::max(positions) + 1);
+  if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
+  check_tokens(config, stack.side(), batch, positions, stretched);
+  input.positions = positions;
+  if (stretched) {
+    BlockScratch own;
+    own.rotary = stretched_rotary(batch.rows());
+    return stack.forward(batch, input, own, memories);
   }
+  Lease lease(*this);
+  grow_rotary(lease.scratch(), positions);
+  return stack.forward(batch, input, lease.scratch(), memories);
+}
 
-  /// Texts one by one, because each has angles of its own.
-  Activations run_apart(const Stack& stack, const TokenBatch& batch, const BlockInput& input) {
-    Activations rows(batch.rows(), config.width);
-    ForwardOptions options = *input.options;
-    BlockInput of_text = input;
-    of_text.options = &options;
-    for (int64_t b = 0; b < batch.texts(); ++b) {
-      const int64_t begin = batch.offsets[b], end = batch.offsets[b + 1];
-      if (begin == end) continue;
-      if (input.options->gates.extent(0) > 1) options.gates = input.options->gates.rows(b, b + 1);
-      TokenBatch text;
-      text.add(std::span(batch.ids).subspan(begin, end - begin));
-      const Activations part = run(stack, text, of_text, nullptr, {});
-      std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
-    }
-    return rows;
+Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
+                                    const BlockInput& input) {
+  Activations rows(batch.rows(), config.width);
+  ForwardOptions options = *input.options;
+  BlockInput of_text = input;
+  of_text.options = &options;
+  for (int64_t b = 0; b < batch.texts(); ++b) {
+    const int64_t begin = batch.offsets[b], end = batch.offsets[b + 1];
+    if (begin == end) continue;
+    if (input.options->gates.extent(0) > 1) options.gates = input.options->gates.rows(b, b + 1);
+    TokenBatch text;
+    text.add(std::span(batch.ids).subspan(begin, end - begin));
+    const Activations part = run(stack, text, of_text, nullptr, {});
+    std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
   }
+  return rows;
+}
 
-  void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const {
-    if (config.positions != PositionKind::rotary || positions.empty()) return;
-    const int64_t needed = std::ranges::max(positions) + 1;
-    if (scratch.rotary.positions() >= needed) return;
-    const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed)));
-    scratch.rotary =
-        RotaryTable(room, config.rotary.inverse_frequencies, config.rotary.attention_factor);
-  }
-};
+RotaryTable Model::Parts::stretched_rotary(int64_t length) const {
+  return RotaryTable(length, dynamic_frequencies(config.rotary, config.max_positions, length));
+}
+
+void Model::Parts::grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const {
+  if (config.positions != PositionKind::rotary || positions.empty()) return;
+  const int64_t needed = std::ranges::max(positions) + 1;
+  if (scratch.rotary.positions() >= needed) return;
+  const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed)));
+  scratch.rotary =
+      RotaryTable(room, config.rotary.inverse_frequencies, config.rotary.attention_factor);
+}
 
 struct DecoderState::Parts {
   std::vector<BlockMemory> memories;  // one per block
@@ -247,8 +216,7 @@ const MultiHeadAttention& Model::layer(int64_t site) const {
 
 Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
   check_gates(options.gates, attentions(), batch.texts());
-  const Stack& stack = config().encoder.layers() > 0 ? parts_->encoder : parts_->decoder;
-  return parts_->run(stack, batch, {.options = &options}, nullptr, {});
+  return parts_->run(parts_->first(), batch, {.options = &options}, nullptr, {});
 }
 
 Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
@@ -272,6 +240,10 @@ Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
 
 Activations Model::output(View<const float, 2> hidden) const {
   return parts_->head.forward(hidden);
+}
+void Model::output_losses(View<const float, 2> hidden, std::span<const int32_t> targets,
+                          std::span<double> losses) const {
+  parts_->head.losses(hidden, targets, losses);
 }
 int64_t Model::output_width() const { return parts_->head.width(); }
 std::vector<int64_t> Model::output_rows(std::span<const int64_t> offsets) const {

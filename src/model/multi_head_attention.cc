@@ -110,6 +110,18 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
   linear(x, input_, to, {.bias = weights_.query_bias()});
 }
 
+void MultiHeadAttention::project_some(View<const float, 2> x, View<const float, 2> some,
+                                      Pass& pass) const {
+  check_inputs(x, {});
+  check_shape("some", some.shape(), {some.extent(0), shape().C});
+  const View<float, 2> to = room(pass.projected_source, x.extent(0), key_value_width(shape()));
+  const View<float, 2> queries = room(pass.projected, some.extent(0), shape().queries());
+  point_source(to, pass);
+  point_queries(queries, pass);
+  gemm(x, transposed<const float>(weights_.key_value()), to, {.bias = weights_.key_value_bias()});
+  gemm(some, transposed<const float>(weights_.query()), queries, {.bias = weights_.query_bias()});
+}
+
 void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
   const auto& s = shape();
   const int64_t T = rows.extent(0);
@@ -175,6 +187,13 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
 void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
   check_pass(pass);
   check_shape("dz", pass.dz.shape(), pass.z.shape(), "backward_output comes first");
+  if (!shape().cross && pass.q.extent(0) != pass.k.extent(0)) {
+    throw Error({.what = "multi_head_attention: only some rows were projected",
+                 .where = "backward_attend",
+                 .got = fmt::format("{} of {}", pass.q.extent(0), pass.k.extent(0)),
+                 .expected = "all",
+                 .hint = "project is the step that has a way back"});
+  }
   const auto& s = shape();
   const int64_t T = pass.q.extent(0), q = s.queries(), kv = key_value_width(s);
   const View<float, 2> all = room(pass.dprojected, T, s.cross ? q : q + kv);
@@ -267,7 +286,7 @@ void MultiHeadAttention::check_pass(const Pass& pass) const {
   const int64_t T = pass.q.extent(0), S = pass.k.extent(0);
   const char* hint = "project comes first, by the same layer";
   check_shape("q", pass.q.shape(), {T, s.learned(), s.D}, hint);
-  check_shape("k", pass.k.shape(), {s.cross ? S : T, s.key_heads, s.D}, hint);
+  check_shape("k", pass.k.shape(), {S, s.key_heads, s.D}, hint);
   check_shape("v", pass.v.shape(), {S, s.K, s.Dv}, hint);
   check_shape("z", pass.z.shape(), {T, s.H, s.Dv}, hint);
 }

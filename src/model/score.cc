@@ -1,4 +1,4 @@
-// Scores of tokens, a piece of the logits at a time.
+// Scores of tokens.
 #include "headwise/model/score.h"
 
 #include <fmt/format.h>
@@ -7,12 +7,9 @@
 #include <limits>
 
 #include "headwise/core/error.h"
-#include "headwise/kernels/softmax.h"
 
 namespace headwise {
 namespace {
-
-constexpr int64_t kRowsOfLogits = 128;
 
 void check_task(const Model& model, Task task) {
   if (model.config().task == task) return;
@@ -31,15 +28,9 @@ std::vector<float> token_nll(const Model& model, View<const float, 2> hidden,
                  .got = fmt::format("{} tokens for {} rows", tokens.size(), hidden.extent(0)),
                  .expected = fmt::format("ids from 0 to {}", model.output_width() - 1)});
   }
-  std::vector<float> nll(tokens.size());
-  for (int64_t begin = 0; begin < hidden.extent(0); begin += kRowsOfLogits) {
-    const int64_t end = std::min(begin + kRowsOfLogits, hidden.extent(0));
-    const Activations logits = model.output(hidden.rows(begin, end));
-    const std::span<float> part = std::span(nll).subspan(begin, end - begin);
-    log_sum_exp(logits.rows, part);
-    for (int64_t i = 0; i < end - begin; ++i) part[i] -= logits.rows(i, tokens[begin + i]);
-  }
-  return nll;
+  std::vector<double> nll(tokens.size());
+  model.output_losses(hidden, tokens, nll);
+  return {nll.begin(), nll.end()};
 }
 
 std::vector<float> next_token_nll(const Model& model, const TokenBatch& batch,

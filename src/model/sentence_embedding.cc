@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
+#include "headwise/kernels/activation.h"
+#include "headwise/kernels/gemm.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/layers.h"
@@ -28,6 +31,7 @@ struct Pooling {
 struct Dense {
   Linear linear;
   Activation activation = Activation::none;
+  Buffer weights{};  // [outputs, inputs], for the way back
 };
 struct Normalize {};
 using Module = std::variant<Pooling, Dense, Normalize>;
@@ -48,15 +52,43 @@ Activations pool(View<const float, 2> hidden, std::span<const int64_t> offsets,
   return pooled;
 }
 
+double norm_of(View<const float, 2> rows, int64_t b) {
+  double squares = 0;
+  for (int64_t c = 0; c < rows.extent(1); ++c) squares += double{rows(b, c)} * rows(b, c);
+  return std::max(std::sqrt(squares), 1e-12);
+}
+
 void normalize(View<float, 2> rows) {
   for (int64_t b = 0; b < rows.extent(0); ++b) {
-    double squares = 0;
-    for (int64_t c = 0; c < rows.extent(1); ++c) squares += double{rows(b, c)} * rows(b, c);
-    const double norm = std::max(std::sqrt(squares), 1e-12);
+    const double norm = norm_of(rows, b);
     for (int64_t c = 0; c < rows.extent(1); ++c) {
       rows(b, c) = static_cast<float>(rows(b, c) / norm);
     }
   }
+}
+
+/// d becomes the gradient for x of what x / |x| has the gradient d of.
+void normalize_backward(View<const float, 2> x, View<float, 2> d) {
+  for (int64_t b = 0; b < x.extent(0); ++b) {
+    const double norm = norm_of(x, b);
+    double along = 0;
+    for (int64_t c = 0; c < x.extent(1); ++c) along += double{d(b, c)} * x(b, c) / norm;
+    for (int64_t c = 0; c < x.extent(1); ++c) {
+      d(b, c) = static_cast<float>((double{d(b, c)} - along * x(b, c) / norm) / norm);
+    }
+  }
+}
+
+/// The gradient for the input x of a layer, of d for what it gave; d is used up.
+Activations dense_backward(const Dense& dense, View<const float, 2> x, View<float, 2> d) {
+  if (dense.activation != Activation::none) {
+    const Activations raw(d.extent(0), d.extent(1));
+    dense.linear(x, raw.rows);
+    activate_backward(raw.rows, dense.activation, d, d);
+  }
+  Activations dx(x.extent(0), x.extent(1));
+  gemm(d, dense.weights.view({d.extent(1), x.extent(1)}), dx.rows);
+  return dx;
 }
 
 Dense read_dense(const std::filesystem::path& folder) {
@@ -77,8 +109,11 @@ Dense read_dense(const std::filesystem::path& folder) {
   }
   WeightReader reader(TensorFiles::open(folder), {});
   const bool bias = object.optional_boolean("bias").value_or(true);
-  dense.linear = Linear(reader, {"linear.weight", bias ? "linear.bias" : ""},
-                        object.integer("out_features", 1), object.integer("in_features", 1));
+  const int64_t outputs = object.integer("out_features", 1);
+  const int64_t inputs = object.integer("in_features", 1);
+  dense.linear = Linear(reader, {"linear.weight", bias ? "linear.bias" : ""}, outputs, inputs);
+  dense.weights = Buffer(checked_mul(outputs, inputs));
+  reader.files().read(reader.take("linear.weight", {outputs, inputs}), dense.weights.span());
   return dense;
 }
 
@@ -102,7 +137,33 @@ Module read_module(const JsonObject& module, const std::filesystem::path& folder
 struct SentencePooling::Parts {
   std::vector<Module> modules;
   std::optional<int64_t> max_tokens;
+
+  /// What each module gives.
+  std::vector<Activations> run(View<const float, 2> hidden, std::span<const int64_t> offsets) const;
 };
+
+std::vector<Activations> SentencePooling::Parts::run(View<const float, 2> hidden,
+                                                     std::span<const int64_t> offsets) const {
+  std::vector<Activations> outputs;
+  for (const Module& module : modules) {
+    if (const auto* pooling = std::get_if<Pooling>(&module)) {
+      outputs.push_back(pool(hidden, offsets, *pooling));
+      continue;
+    }
+    const View<const float, 2> x = outputs.back().rows;
+    if (const auto* dense = std::get_if<Dense>(&module)) {
+      Activations next(x.extent(0), dense->linear.outputs());
+      dense->linear(x, next.rows, {.activation = dense->activation});
+      outputs.push_back(std::move(next));
+    } else {
+      Activations next(x.extent(0), x.extent(1));
+      std::copy_n(x.data(), x.extent(0) * x.extent(1), next.rows.data());
+      normalize(next.rows);
+      outputs.push_back(std::move(next));
+    }
+  }
+  return outputs;
+}
 
 SentencePooling::SentencePooling(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 SentencePooling::SentencePooling(SentencePooling&&) noexcept = default;
@@ -148,19 +209,39 @@ Activations SentencePooling::embed(View<const float, 2> hidden,
                  .got = fmt::format("[{}]", fmt::join(offsets, ", ")),
                  .expected = fmt::format("ascending from 0 to {}", hidden.extent(0))});
   }
-  Activations x;
-  for (const Module& module : parts_->modules) {
-    if (const auto* pooling = std::get_if<Pooling>(&module)) {
-      x = pool(hidden, offsets, *pooling);
-    } else if (const auto* dense = std::get_if<Dense>(&module)) {
-      Activations next(x.rows.extent(0), dense->linear.outputs());
-      dense->linear(x.rows, next.rows, {.activation = dense->activation});
-      x = std::move(next);
+  return std::move(parts_->run(hidden, offsets).back());
+}
+
+SentencePooling::Reads SentencePooling::reads() const {
+  const std::vector<Pool>& modes = std::get<Pooling>(parts_->modules.front()).modes;
+  if (modes.size() > 1) return Reads::all;
+  return modes[0] == Pool::cls ? Reads::first : modes[0] == Pool::last ? Reads::last : Reads::all;
+}
+
+void SentencePooling::backward(View<const float, 2> hidden, std::span<const int64_t> offsets,
+                               View<const float, 2> dembedding, View<float, 2> dhidden) const {
+  const std::vector<Activations> outputs = parts_->run(hidden, offsets);
+  Activations d(dembedding.extent(0), dembedding.extent(1));
+  for (int64_t b = 0; b < d.rows.extent(0); ++b) {
+    std::copy_n(&dembedding(b, 0), d.rows.extent(1), &d.rows(b, 0));
+  }
+  for (size_t at = parts_->modules.size(); at-- > 1;) {
+    const View<const float, 2> x = outputs[at - 1].rows;
+    if (const auto* dense = std::get_if<Dense>(&parts_->modules[at])) {
+      d = dense_backward(*dense, x, d.rows);
     } else {
-      normalize(x.rows);
+      normalize_backward(x, d.rows);
     }
   }
-  return x;
+  const int64_t C = hidden.extent(1);
+  const std::vector<Pool>& modes = std::get<Pooling>(parts_->modules.front()).modes;
+  for (int64_t b = 0; b + 1 < std::ssize(offsets); ++b) {
+    const View<float, 2> drows = dhidden.rows(offsets[b], offsets[b + 1]);
+    for (int64_t i = 0; i < drows.extent(0); ++i) std::fill_n(&drows(i, 0), C, 0.f);
+    for (size_t m = 0; m < modes.size(); ++m) {
+      pool_backward(hidden.rows(offsets[b], offsets[b + 1]), modes[m], &d.rows(b, m * C), drows);
+    }
+  }
 }
 
 }  // namespace headwise

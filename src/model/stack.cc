@@ -266,8 +266,12 @@ Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScrat
     blocks_[layer].forward(x.rows, input, scratch, memories.empty() ? nullptr : &memories[layer]);
     if (observer != nullptr) observer->reached(side_, static_cast<int64_t>(layer), x.rows);
   }
-  if (final_norm_.exists()) final_norm_(x.rows, x.rows);
+  finish(x.rows);
   return x;
+}
+
+void Stack::finish(View<float, 2> x) const {
+  if (final_norm_.exists()) final_norm_(x, x);
 }
 
 }  // namespace headwise

@@ -24,14 +24,19 @@ class Stack {
   Activations forward(const TokenBatch& batch, BlockInput input, BlockScratch& scratch,
                       std::span<BlockMemory> memories) const;
 
+  // The steps of it, for passes that stop between blocks.
+  Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;
+  /// Of relative distances, or none.
+  std::span<const int32_t> buckets() const { return buckets_; }
+  /// From what leaves the last block to the last hidden states, in place.
+  void finish(View<float, 2> x) const;
+
   std::span<const Block> blocks() const { return blocks_; }
   const Embedding& word() const { return word_; }
   const NormLayer& final_norm() const { return final_norm_; }
   Side side() const { return side_; }
 
  private:
-  Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;
-
   const ModelConfig* config_ = nullptr;
   Side side_ = Side::encoder;
   Embedding word_, position_, token_type_;

@@ -7,6 +7,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/kernels/cross_entropy.h"
 
 namespace headwise {
 namespace {
@@ -94,13 +95,12 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
   output_ = Linear(std::move(packed), read_bias(names, outputs, config.tied, reader));
 }
 
-Activations TaskHead::forward(View<const float, 2> hidden) const {
+View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations& held) const {
   if (width() == 0) {
     throw Error({.what = "the model has no output layer",
                  .expected = "a model saved with one, for instance BertForMaskedLM",
                  .hint = "ask for hidden states"});
   }
-  Activations held;  // what x shows after the first change
   View<const float, 2> x = hidden;
   if (scale_ != 1) {
     held = Activations(hidden.extent(0), hidden.extent(1));
@@ -116,6 +116,12 @@ Activations TaskHead::forward(View<const float, 2> hidden) const {
     held = std::move(next);
     x = held.rows;
   }
+  return x;
+}
+
+Activations TaskHead::forward(View<const float, 2> hidden) const {
+  Activations held;
+  const View<const float, 2> x = prepare(hidden, held);
   Activations out(hidden.extent(0), width());
   output_(x, out.rows);
   return out;
@@ -142,6 +148,13 @@ Activations TaskHead::beside_mean(std::span<const int32_t> tokens) const {
     }
   }
   return result;
+}
+
+void TaskHead::losses(View<const float, 2> hidden, std::span<const int32_t> targets,
+                      std::span<double> losses) const {
+  Activations held;
+  const View<const float, 2> x = prepare(hidden, held);
+  row_losses(x, output_.weights(), output_.bias(), targets, losses);
 }
 
 std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {

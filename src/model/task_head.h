@@ -29,6 +29,9 @@ class TaskHead {
                         const WeightReader& reader);
 
   Activations forward(View<const float, 2> hidden) const;
+  /// -log softmax(forward(hidden))[targets] of each row.
+  void losses(View<const float, 2> hidden, std::span<const int32_t> targets,
+              std::span<double> losses) const;
   std::vector<int64_t> rows(std::span<const int64_t> offsets) const;
 
   /// Of language models whose output is one product: the rows of its matrix for these tokens, minus
@@ -42,6 +45,9 @@ class TaskHead {
     Activation activation;
     NormLayer norm;
   };
+
+  /// What the last layer reads: `hidden` itself, or what `held` then has.
+  View<const float, 2> prepare(View<const float, 2> hidden, Activations& held) const;
 
   TaskRows rows_ = TaskRows::all;
   float scale_ = 1;

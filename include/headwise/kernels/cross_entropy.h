@@ -7,6 +7,7 @@
 #include <span>
 
 #include "headwise/core/view.h"
+#include "headwise/kernels/gemm.h"
 
 namespace headwise {
 
@@ -39,5 +40,10 @@ struct CrossEntropyLoss {
 
 /// The loss, and its gradients unless null.
 CrossEntropyLoss cross_entropy(const CrossEntropy& problem, const CrossEntropyGradients* gradients);
+
+/// nll[t] = -log softmax(x[t] · Wᵀ + bias)[targets[t]], each target a class; bias [V], or none. A
+/// row gets the same bits whatever other rows there are.
+void row_losses(View<const float, 2> x, const PackedWeights& weights, View<const float, 1> bias,
+                std::span<const int32_t> targets, std::span<double> nll);
 
 }  // namespace headwise

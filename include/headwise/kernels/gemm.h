@@ -59,6 +59,12 @@ class PackedWeights {
 void linear(View<const float, 2> x, const PackedWeights& weights, View<float, 2> out,
             const Epilogue& epilogue = {});
 
+/// The same for outputs [begin, begin + out's columns) alone; `begin` is a multiple of
+/// kPackedColumns.
+inline constexpr int64_t kPackedColumns = 16;
+void linear_columns(View<const float, 2> x, const PackedWeights& weights, int64_t begin,
+                    View<float, 2> out, const Epilogue& epilogue = {});
+
 /// c[M, N] = a[M, K] · b[K, N], then the epilogue. The way for the backward pass:
 ///   dX = dY · W       gemm(dy, w, dx)
 ///   dW += dYᵀ · X     gemm(transposed(dy), x, dw, {.accumulate = true})

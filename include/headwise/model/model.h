@@ -107,6 +107,7 @@ struct LoadOptions {
 
 /// The source of a decoder's cross attention, and what the decoder has seen so far.
 class DecoderState;
+class VariantPass;
 
 class Model {
  public:
@@ -138,6 +139,10 @@ class Model {
   Activations output(View<const float, 2> hidden) const;
   int64_t output_width() const;  // 0: no output layer
 
+  /// -log softmax(output(hidden))[targets] of each row; never all outputs at once.
+  void output_losses(View<const float, 2> hidden, std::span<const int32_t> targets,
+                     std::span<double> losses) const;
+
   /// The rows of a batch that the output layer is for: all, or one per text.
   std::vector<int64_t> output_rows(std::span<const int64_t> offsets) const;
 
@@ -161,6 +166,7 @@ class Model {
                    const ForwardOptions& options = {}) const;
 
  private:
+  friend class VariantPass;  // src/model/variant_pass.h
   struct Parts;
   explicit Model(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;

@@ -179,6 +179,10 @@ class MultiHeadAttention {
   void project_source(View<const float, 2> source, Pass& pass) const;
   void project_queries(View<const float, 2> x, Pass& pass) const;
 
+  /// Self attention of which only some rows [R, C] of x [T, C] are wanted: keys and values of all,
+  /// queries of those. There is no way back from it.
+  void project_some(View<const float, 2> x, View<const float, 2> some, Pass& pass) const;
+
   /// `how` says everything but q, k, v and kv_head, which the layer fills in.
   void attend(Attention how, Pass& pass, AttentionObserver* observer = nullptr) const;
 

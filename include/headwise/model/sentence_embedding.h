@@ -27,6 +27,14 @@ class SentencePooling {
   /// [B, E] from hidden states [T, C]; every text has at least one token.
   Activations embed(View<const float, 2> hidden, std::span<const int64_t> offsets) const;
 
+  /// Which hidden states of a text it reads; the others may be left out of embed.
+  enum class Reads { all, first, last };
+  Reads reads() const;
+
+  /// The gradient of embed: dhidden [T, C] is overwritten with that for dembedding [B, E].
+  void backward(View<const float, 2> hidden, std::span<const int64_t> offsets,
+                View<const float, 2> dembedding, View<float, 2> dhidden) const;
+
   /// The length to which the folder says that texts are cut.
   std::optional<int64_t> max_tokens() const;
 

@@ -1,0 +1,63 @@
+// The parts of a model, for the passes that go through them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "model/block.h"
+#include "model/stack.h"
+#include "model/task_head.h"
+
+namespace headwise {
+
+struct Model::Parts {
+  ModelConfig config;
+  std::vector<AttentionSite> sites;
+  Stack encoder, decoder;
+  TaskHead head;
+
+  // Memory of the last pass, for the next one. A second pass at the same time has its own.
+  std::mutex mutex;
+  std::unique_ptr<BlockScratch> spare;
+
+  class Lease {
+   public:
+    explicit Lease(Parts& parts) : parts_(parts) {
+      const std::lock_guard lock(parts.mutex);
+      scratch_ = std::move(parts.spare);
+      if (scratch_ == nullptr) scratch_ = std::make_unique<BlockScratch>();
+    }
+    ~Lease() {
+      const std::lock_guard lock(parts_.mutex);
+      parts_.spare = std::move(scratch_);
+    }
+    BlockScratch& scratch() { return *scratch_; }
+
+   private:
+    Parts& parts_;
+    std::unique_ptr<BlockScratch> scratch_;
+  };
+
+  /// The stack that hidden states of a text come from: the encoder, if there is one.
+  const Stack& first() const { return config.encoder.layers() > 0 ? encoder : decoder; }
+
+  /// Runs a stack; `state` only in steps.
+  Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
+                  DecoderState* state, std::span<BlockMemory> memories);
+
+  /// Texts one by one, because each has angles of its own.
+  Activations run_apart(const Stack& stack, const TokenBatch& batch, const BlockInput& input);
+
+  /// Whether a text is so long that its rotary angles are scaled by its length.
+  bool stretches(int64_t length) const {
+    return config.rotary.dynamic_factor > 0 && length > config.max_positions;
+  }
+  /// The angles of such a text.
+  RotaryTable stretched_rotary(int64_t length) const;
+  void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const;
+};
+
+}  // namespace headwise

@@ -1,0 +1,80 @@
+// Many variants of a model in one pass over a batch: heads that say something else.
+//
+// What variants have in common with the model is computed once: all up to the first attention that
+// they change. From there the variants of one attention go through the rest together, as more texts
+// of one batch. The last block is computed only at the rows that are wanted.
+//
+// Letters: B texts, T rows of them, R rows that are wanted, V variants that are run together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "headwise/core/buffer.h"
+#include "headwise/model/model.h"
+#include "model/block.h"
+
+namespace headwise {
+
+/// What a head says instead, at all rows.
+struct HeadChange {
+  int64_t head = 0;                 // among all heads of the model
+  std::span<const float> output{};  // [Dv]
+};
+
+/// Each head at most once.
+using Variant = std::vector<HeadChange>;
+
+/// Not a variant, but the model itself.
+inline constexpr int64_t kUnchanged = -1;
+
+/// Hidden states of some variants. A sequence is a text of a variant.
+struct VariantRows {
+  std::span<const int64_t> variants{};  // [V]
+  View<const float, 2> rows{};          // [V * R, C], those that are wanted
+  std::span<const int64_t> offsets{};   // [V * B + 1], of sequences among them
+  int64_t texts = 0;                    // B
+  bool by_text = false;  // text 0 of all variants, then text 1, …; else variant by variant
+
+  int64_t sequence(int64_t variant, int64_t text) const {
+    return by_text ? text * std::ssize(variants) + variant : variant * texts + text;
+  }
+};
+
+class VariantPass {
+ public:
+  struct Options {
+    std::span<const float> gates{};  // [heads] of the model that is varied; empty: all 1
+    int64_t rows_at_once = 2048;     // of variants that are run together, at least one of them
+  };
+  struct Batch {
+    const TokenBatch& source;
+    /// The decoder's input of encoder-decoders; without texts, hidden states are the encoder's.
+    const TokenBatch& target;
+    std::span<const int64_t> rows{};  // of the last hidden states, ascending
+  };
+  using Take = std::function<void(const VariantRows& rows)>;
+
+  /// The model must outlive it.
+  VariantPass(const Model& model, const Options& options);
+
+  /// Calls `take` with rows of the last hidden states (after the final norm where there is one) of
+  /// all variants, some at a time, and at the end of the model itself. Variants of nothing that is
+  /// run are left out. Throws Error for texts that do not fit the model.
+  void run(const Batch& batch, std::span<const Variant> variants, const Take& take);
+
+ private:
+  class Run;
+
+  const Model& model_;
+  Options options_;
+
+  // Memory, reused.
+  BlockScratch scratch_;
+  bool stretched_ = false;  // the rotary angles there are of one long text
+  Buffer heads_, some_sum_, delta_, rows_, turned_, out_, target_rows_;
+};
+
+}  // namespace headwise
