@@ -52,23 +52,6 @@ Frame frame_of(const Tokenizer& tokenizer, const ModelConfig& config) {
   return frame;
 }
 
-/// Which tokens of a tokenizer may be hidden, and what hides them.
-Masking masking_of(const Tokenizer& tokenizer, const ModelConfig& config) {
-  Masking masking{.mask = need(tokenizer.special_tokens().mask, config.vocabulary, "mask",
-                               "the tokenizer's special tokens")};
-  const int64_t size = std::min(tokenizer.size(), config.vocabulary);
-  masking.is_special.resize(static_cast<size_t>(config.vocabulary));
-  for (int32_t id = 0; id < size; ++id) {
-    const bool special = tokenizer.is_special(id);
-    masking.is_special[static_cast<size_t>(id)] = special;
-    if (!special && !tokenizer.token(id).empty()) masking.drawn.push_back(id);
-  }
-  if (masking.drawn.empty()) {
-    throw Error({.what = "data: all tokens are special", .where = "the tokenizer"});
-  }
-  return masking;
-}
-
 float parse_cosine(std::string_view text, const LineReader& reader) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -144,6 +127,22 @@ class LabelColumn {
 }
 
 }  // namespace
+
+Masking masking_of(const Tokenizer& tokenizer, const ModelConfig& config) {
+  Masking masking{.mask = need(tokenizer.special_tokens().mask, config.vocabulary, "mask",
+                               "the tokenizer's special tokens")};
+  const int64_t size = std::min(tokenizer.size(), config.vocabulary);
+  masking.is_special.resize(static_cast<size_t>(config.vocabulary));
+  for (int32_t id = 0; id < size; ++id) {
+    const bool special = tokenizer.is_special(id);
+    masking.is_special[static_cast<size_t>(id)] = special;
+    if (!special && !tokenizer.token(id).empty()) masking.drawn.push_back(id);
+  }
+  if (masking.drawn.empty()) {
+    throw Error({.what = "data: all tokens are special", .where = "the tokenizer"});
+  }
+  return masking;
+}
 
 int64_t Examples::tokens(int64_t example) const {
   const auto rows = [&](const TokenBatch& texts, int64_t each) {

@@ -27,6 +27,9 @@ struct Masking {
   std::vector<bool> is_special{};  // by id: never hidden
 };
 
+/// Which tokens of a tokenizer may be hidden, and what hides them. Throws Error if it has no mask.
+Masking masking_of(const Tokenizer& tokenizer, const ModelConfig& config);
+
 struct Examples {
   /// All examples as one batch. Masked LM: without labels.
   TrainingBatch all{};

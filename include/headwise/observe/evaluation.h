@@ -1,0 +1,82 @@
+// What a model is judged by: a loss, and the examples that it is taken over.
+//
+// docs/measures-matter.md says what each loss is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/model.h"
+#include "headwise/text/tokenizer.h"
+#include "headwise/train/examples.h"
+
+namespace headwise {
+
+enum class LossTask {
+  lm,          // negative log likelihood of the next tokens
+  mlm,         // of hidden tokens
+  classify,    // of the labels of texts
+  translate,   // of the tokens of references
+  similarity,  // 1 - Spearman correlation of the cosines of pairs with their scores
+  fidelity,    // 1 - cosine of the pooled hidden states with those of the model as it is
+};
+
+std::string_view to_string(LossTask task);
+
+/// By its name; throws Error that lists the names.
+LossTask loss_task(std::string_view name);
+
+/// What a model is judged by unless something else is asked for: lm of causal models, mlm of those
+/// with such an output, else fidelity, which needs no labels.
+LossTask natural_loss(const ModelConfig& config);
+
+/// Whether L is Σ loss / Σ tokens.
+inline bool scores_tokens(LossTask task) {
+  return task == LossTask::lm || task == LossTask::mlm || task == LossTask::translate;
+}
+
+struct EvaluationSet {
+  LossTask task = LossTask::fidelity;
+
+  /// As training reads them, but what masked LM hides is hidden already: there is no masking.
+  /// Fidelity has texts alone, and of an encoder-decoder may have targets, whose hidden states are
+  /// then those that count.
+  Examples examples{};
+
+  /// Of each example, the positions of its tokens that are scored: the hidden ones, or a sample.
+  /// Empty: all that could be.
+  std::vector<std::vector<int32_t>> positions{};
+
+  int64_t size() const { return examples.size(); }
+};
+
+/// Every token of a text but the first is scored.
+EvaluationSet next_tokens(const TokenBatch& texts);
+
+/// 15 % of the tokens of a text that are not special, at least one of them, are hidden behind the
+/// mask token, and scored: which, the seed chooses. Of `masking`, what training does else is not
+/// done. Texts of nothing but special tokens are not scored.
+EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, uint64_t seed);
+
+/// Texts without labels.
+EvaluationSet unlabelled(const TokenBatch& source, const TokenBatch& target = {});
+
+/// The files of a task: lm, mlm and fidelity a text per line, where empty lines are skipped;
+/// classify text<TAB>label, with the labels of the model; similarity text<TAB>text<TAB>score, any
+/// number; translate two files, line i of both being a pair. `seed` is of hidden tokens. Throws
+/// Error for a task that the model has no output for.
+EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer& tokenizer,
+                              const ModelConfig& config, uint64_t seed,
+                              const ReadOptions& options = {});
+
+/// Leaves this share of the tokens that are scored, at least one, chosen by the seed. Throws Error
+/// for losses that are not of tokens, and unless 0 < share <= 1.
+void sample_positions(EvaluationSet& set, double share, uint64_t seed);
+
+/// Leaves `count` examples in their order, chosen by the seed; all if there are no more.
+void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed);
+
+}  // namespace headwise

@@ -1,0 +1,300 @@
+// Makes sets of examples: from token ids, and from files.
+#include "headwise/observe/evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
+#include "io/json.h"
+#include "observe/loss_batch.h"
+#include "train/text_encoder.h"
+#include "train/text_files.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kHiddenShare = 0.15;
+
+enum Purpose : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples };
+
+constexpr std::pair<const char*, LossTask> kTasks[] = {
+    {"lm", LossTask::lm},
+    {"mlm", LossTask::mlm},
+    {"classify", LossTask::classify},
+    {"translate", LossTask::translate},
+    {"similarity", LossTask::similarity},
+    {"fidelity", LossTask::fidelity},
+};
+
+/// `count` of the numbers below n, ascending.
+std::vector<int64_t> choose(int64_t count, int64_t n, Random random) {
+  std::vector<int64_t> all(n);
+  std::iota(all.begin(), all.end(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    std::swap(all[i], all[i + random.below(static_cast<uint32_t>(n - i))]);
+  }
+  all.resize(count);
+  std::ranges::sort(all);
+  return all;
+}
+
+/// The batch in which rows are scored, and where the token that row 0 says stands in its text.
+const TokenBatch& scored_texts(const EvaluationSet& set) {
+  return set.task == LossTask::translate ? set.examples.all.target : set.examples.all.source;
+}
+int64_t first_said(LossTask task) { return task == LossTask::lm ? 1 : 0; }
+
+double parse_score(std::string_view text, const LineReader& reader) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value)) {
+    return value;
+  }
+  throw Error({.what = "data: a score is no number",
+               .where = reader.where(),
+               .got = quote(text),
+               .expected = "a number"});
+}
+
+/// A label by its name in the model, or by its number.
+int32_t parse_label(std::string_view text, const ModelConfig& config, const LineReader& reader) {
+  const auto named = std::ranges::find(config.labels, text);
+  if (named != config.labels.end()) return static_cast<int32_t>(named - config.labels.begin());
+  int32_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0 &&
+      number < std::ssize(config.labels)) {
+    return number;
+  }
+  constexpr size_t kMost = 20;
+  const std::span<const std::string> some =
+      std::span(config.labels).first(std::min(kMost, config.labels.size()));
+  throw Error(
+      {.what = "data: a label is not one of the model's",
+       .where = reader.where(),
+       .got = quote(text),
+       .expected = fmt::format("{}{}, or a number below {}", fmt::join(some, ", "),
+                               config.labels.size() > kMost ? ", …" : "", config.labels.size())});
+}
+
+void check_files(LossTask task, const Files& files) {
+  const bool two = task == LossTask::translate;
+  if (two ? files.size() == 2 : !files.empty()) return;
+  throw Error({.what = fmt::format("data: {} needs other files", to_string(task)),
+               .got = fmt::format("{} files", files.size()),
+               .expected = two ? "two: sources and references" : "at least one"});
+}
+
+void refuse_if_empty(const EvaluationSet& set, const Files& files) {
+  if (set.size() > 0) return;
+  throw Error({.what = "data: there is nothing to judge a model by",
+               .where = files.front().string(),
+               .expected = "at least one example"});
+}
+
+TokenBatch read_texts(const Files& files, const TextEncoder& encoder, const ReadOptions& options) {
+  TokenBatch texts;
+  for_each_piece(files, Documents::lines, options,
+                 [&](const Piece& piece, const LineReader& reader) {
+                   texts.add(encoder.encode(piece.text, reader));
+                 });
+  return texts;
+}
+
+}  // namespace
+
+std::string_view to_string(LossTask task) {
+  for (const auto& [name, known] : kTasks) {
+    if (known == task) return name;
+  }
+  return "";
+}
+
+LossTask loss_task(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, task] : kTasks) {
+    if (name == known) return task;
+    names.push_back(known);
+  }
+  throw Error({.what = "there is no such loss",
+               .got = quote(name),
+               .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+}
+
+LossTask natural_loss(const ModelConfig& config) {
+  if (config.task == Task::causal_lm) return LossTask::lm;
+  if (config.task == Task::masked_lm) return LossTask::mlm;
+  return LossTask::fidelity;
+}
+
+EvaluationSet next_tokens(const TokenBatch& texts) {
+  texts.check();
+  EvaluationSet set{.task = LossTask::lm};
+  set.examples.all.source = texts;
+  std::vector<int32_t>& labels = set.examples.all.labels;
+  labels.assign(texts.rows(), kUnscored);
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    for (int64_t row = texts.offsets[b]; row + 1 < texts.offsets[b + 1]; ++row) {
+      labels[row] = texts.ids[row + 1];
+    }
+  }
+  return set;
+}
+
+EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, uint64_t seed) {
+  texts.check();
+  EvaluationSet set{.task = LossTask::mlm};
+  set.examples.all.source = texts;
+  std::vector<int32_t>& ids = set.examples.all.source.ids;
+  std::vector<int32_t>& labels = set.examples.all.labels;
+  labels.assign(texts.rows(), kUnscored);
+  const auto is_special = [&](int32_t id) {
+    return id >= 0 && id < std::ssize(masking.is_special) && masking.is_special[id];
+  };
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    const int64_t begin = texts.offsets[b];
+    std::vector<int32_t> candidates;
+    for (int64_t row = begin; row < texts.offsets[b + 1]; ++row) {
+      if (!is_special(ids[row])) candidates.push_back(static_cast<int32_t>(row - begin));
+    }
+    std::vector<int32_t>& positions = set.positions.emplace_back();
+    if (candidates.empty()) continue;
+    const int64_t n = std::ssize(candidates);
+    const int64_t count = std::max<int64_t>(1, std::llround(kHiddenShare * static_cast<double>(n)));
+    for (const int64_t i : choose(count, n, Random(derived_seed(seed, b, 0, kHide)))) {
+      positions.push_back(candidates[i]);
+      labels[begin + candidates[i]] = ids[begin + candidates[i]];
+      ids[begin + candidates[i]] = masking.mask;
+    }
+  }
+  return set;
+}
+
+EvaluationSet unlabelled(const TokenBatch& source, const TokenBatch& target) {
+  source.check();
+  target.check();
+  EvaluationSet set;
+  set.examples.all.source = source;
+  set.examples.all.target = target;
+  return set;
+}
+
+EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer& tokenizer,
+                              const ModelConfig& config, uint64_t seed,
+                              const ReadOptions& options) {
+  check_files(task, files);
+  check_output(task, config);
+  const TextEncoder encoder(tokenizer, config, options);
+  EvaluationSet set{.task = task};
+  TrainingBatch& all = set.examples.all;
+  switch (task) {
+    case LossTask::lm:
+      set = next_tokens(read_texts(files, encoder, options));
+      break;
+    case LossTask::mlm:
+      set = hidden_tokens(read_texts(files, encoder, options), masking_of(tokenizer, config), seed);
+      break;
+    case LossTask::classify:
+      for_each_row(files, 2, "text<TAB>label", options, [&](auto row, const LineReader& reader) {
+        all.source.add(encoder.encode(row[0], reader));
+        all.labels.push_back(parse_label(row[1], config, reader));
+      });
+      break;
+    case LossTask::translate:
+      set.examples = read_translation(files[0], files[1], tokenizer, config, options);
+      break;
+    case LossTask::similarity:
+      set.examples.texts_each = 2;
+      for_each_row(files, 3, "text<TAB>text<TAB>score", options,
+                   [&](auto row, const LineReader& reader) {
+                     all.source.add(encoder.encode(row[0], reader));
+                     all.source.add(encoder.encode(row[1], reader));
+                     all.scores.push_back(static_cast<float>(parse_score(row[2], reader)));
+                   });
+      break;
+    case LossTask::fidelity:
+      all.source = read_texts(files, encoder, options);
+      break;
+  }
+  refuse_if_empty(set, files);
+  return set;
+}
+
+void sample_positions(EvaluationSet& set, double share, uint64_t seed) {
+  if (!scores_tokens(set.task)) {
+    throw Error({.what = "positions can be sampled only of losses of tokens",
+                 .where = "positions",
+                 .got = std::string(to_string(set.task)),
+                 .expected = "lm, mlm or translate"});
+  }
+  if (!(share > 0 && share <= 1)) {
+    throw Error({.what = "this is no share of positions",
+                 .where = "positions",
+                 .got = fmt::format("{}", share),
+                 .expected = "above 0, at most 1"});
+  }
+  std::vector<int32_t>& labels = set.examples.all.labels;
+  std::vector<int64_t> scored;
+  for (int64_t row = 0; row < std::ssize(labels); ++row) {
+    if (labels[row] != kUnscored) scored.push_back(row);
+  }
+  const int64_t n = std::ssize(scored);
+  if (n == 0 || share == 1) return;
+  const int64_t count = std::max<int64_t>(1, std::llround(share * static_cast<double>(n)));
+  std::vector<uint8_t> kept(labels.size());
+  for (const int64_t i : choose(count, n, Random(derived_seed(seed, 0, 0, kPositions)))) {
+    kept[scored[i]] = 1;
+  }
+  const TokenBatch& texts = scored_texts(set);
+  set.positions.assign(set.size(), {});
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    for (int64_t row = texts.offsets[b]; row < texts.offsets[b + 1]; ++row) {
+      if (kept[row] == 0) {
+        labels[row] = kUnscored;
+      } else {
+        set.positions[b].push_back(
+            static_cast<int32_t>(row - texts.offsets[b] + first_said(set.task)));
+      }
+    }
+  }
+}
+
+void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
+  if (count < 1) {
+    throw Error({.what = "there must be examples in a sample",
+                 .where = "sample",
+                 .got = fmt::format("{}", count),
+                 .expected = "at least 1"});
+  }
+  if (count >= set.size()) return;
+  const TrainingBatch& all = set.examples.all;
+  const TokenBatch& texts = scored_texts(set);
+  EvaluationSet some{.task = set.task};
+  some.examples.texts_each = set.examples.texts_each;
+  TrainingBatch& to = some.examples.all;
+  for (const int64_t x : choose(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples)))) {
+    for (int64_t i = 0; i < set.examples.texts_each; ++i) {
+      add_text(all.source, x * set.examples.texts_each + i, to.source);
+    }
+    if (all.target.texts() > 0) add_text(all.target, x, to.target);
+    if (!all.scores.empty()) to.scores.push_back(all.scores[x]);
+    if (set.task == LossTask::classify) {
+      to.labels.push_back(all.labels[x]);
+    } else if (!all.labels.empty()) {
+      to.labels.insert(to.labels.end(), all.labels.begin() + texts.offsets[x],
+                       all.labels.begin() + texts.offsets[x + 1]);
+    }
+    if (!set.positions.empty()) some.positions.push_back(set.positions[x]);
+  }
+  set = std::move(some);
+}
+
+}  // namespace headwise

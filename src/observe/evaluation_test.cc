@@ -1,0 +1,201 @@
+// Sets of examples: what is scored, what is hidden, what is sampled, what is refused.
+#include "headwise/observe/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "headwise/core/error.h"
+
+namespace headwise {
+namespace {
+
+TokenBatch texts_of(const std::vector<std::vector<int32_t>>& texts) {
+  TokenBatch batch;
+  for (const auto& text : texts) batch.add(text);
+  return batch;
+}
+
+int64_t scored(const EvaluationSet& set) {
+  const auto& labels = set.examples.all.labels;
+  return std::ssize(labels) - std::ranges::count(labels, kUnscored);
+}
+
+TEST(LossTasks, HaveNames) {
+  for (const char* name : {"lm", "mlm", "classify", "translate", "similarity", "fidelity"}) {
+    EXPECT_EQ(to_string(loss_task(name)), name);
+  }
+  EXPECT_THROW(loss_task("nll"), Error);
+}
+
+TEST(NextTokens, AreAllButTheFirst) {
+  const EvaluationSet set = next_tokens(texts_of({{5, 6, 7}, {8}, {9, 4}}));
+  EXPECT_EQ(set.examples.all.labels,
+            (std::vector<int32_t>{6, 7, kUnscored, kUnscored, 4, kUnscored}));
+  EXPECT_TRUE(set.positions.empty());
+}
+
+class HiddenTokens : public testing::Test {
+ protected:
+  HiddenTokens() {
+    masking_.mask = 3;
+    masking_.is_special = {true, true, true, true, false, false};  // ids beyond are ordinary
+    std::vector<int32_t> ids = {1};
+    for (int32_t i = 0; i < 98; ++i) ids.push_back(4 + i);
+    ids.push_back(2);
+    texts_ = texts_of({ids, {1, 7, 2}, {1, 2}, {1, 9, 8, 7, 2}});
+  }
+  Masking masking_;
+  TokenBatch texts_;
+};
+
+TEST_F(HiddenTokens, AreFifteenPercentAndAtLeastOne) {
+  const EvaluationSet set = hidden_tokens(texts_, masking_, 1);
+  ASSERT_EQ(set.positions.size(), 4);
+  EXPECT_EQ(set.positions[0].size(), 15);  // 14.7
+  EXPECT_EQ(set.positions[1], (std::vector<int32_t>{1}));
+  EXPECT_TRUE(set.positions[2].empty());
+  EXPECT_EQ(set.positions[3].size(), 1);
+  const TrainingBatch& all = set.examples.all;
+  for (int64_t b = 0; b < 4; ++b) {
+    for (int64_t i = 0; i < texts_.offsets[b + 1] - texts_.offsets[b]; ++i) {
+      const int64_t row = texts_.offsets[b] + i;
+      const bool hidden = std::ranges::count(set.positions[b], i) > 0;
+      EXPECT_EQ(all.source.ids[row], hidden ? 3 : texts_.ids[row]);
+      EXPECT_EQ(all.labels[row], hidden ? texts_.ids[row] : kUnscored);
+      EXPECT_TRUE(!hidden || texts_.ids[row] >= 4);
+    }
+  }
+}
+
+TEST_F(HiddenTokens, DependOnTheSeedAlone) {
+  EXPECT_EQ(hidden_tokens(texts_, masking_, 1).positions,
+            hidden_tokens(texts_, masking_, 1).positions);
+  EXPECT_NE(hidden_tokens(texts_, masking_, 1).positions,
+            hidden_tokens(texts_, masking_, 2).positions);
+}
+
+TEST(SampledPositions, AreAShareOfThoseThatWereScored) {
+  std::vector<std::vector<int32_t>> texts;
+  for (int32_t b = 0; b < 20; ++b) texts.emplace_back(11, b + 1);
+  EvaluationSet set = next_tokens(texts_of(texts));
+  const std::vector<int32_t> before = set.examples.all.labels;
+  sample_positions(set, 0.1, 4);
+  EXPECT_EQ(scored(set), 20);  // of 200
+  ASSERT_EQ(set.positions.size(), 20);
+  int64_t listed = 0;
+  for (int64_t b = 0; b < 20; ++b) {
+    for (const int32_t position : set.positions[b]) {
+      ++listed;
+      EXPECT_GE(position, 1);  // of tokens that are said, not of rows that say them
+      EXPECT_LE(position, 10);
+      const int64_t row = 11 * b + position - 1;
+      EXPECT_EQ(set.examples.all.labels[row], before[row]);
+    }
+  }
+  EXPECT_EQ(listed, 20);
+  sample_positions(set, 0.001, 4);
+  EXPECT_EQ(scored(set), 1);
+}
+
+TEST(SampledPositions, AreRefusedWhereThereAreNone) {
+  EvaluationSet set = unlabelled(texts_of({{5, 6}}));
+  EXPECT_THROW(sample_positions(set, 0.1, 0), Error);
+  set = next_tokens(texts_of({{5, 6}}));
+  for (const double share : {0., -1., 1.5}) EXPECT_THROW(sample_positions(set, share, 0), Error);
+}
+
+TEST(SampledExamples, KeepWhatBelongsToThem) {
+  std::vector<std::vector<int32_t>> texts;
+  for (int32_t b = 0; b < 30; ++b) texts.emplace_back(1 + b % 4, 10 * b + 5);
+  EvaluationSet set = next_tokens(texts_of(texts));
+  sample_positions(set, 0.5, 1);
+  const EvaluationSet before = set;
+  sample_examples(set, 7, 2);
+  ASSERT_EQ(set.size(), 7);
+  ASSERT_EQ(set.positions.size(), 7);
+  const TokenBatch& source = set.examples.all.source;
+  int32_t last = -1;
+  for (int64_t x = 0; x < 7; ++x) {
+    const int32_t b = source.ids[source.offsets[x]] / 10;
+    EXPECT_GT(b, last);
+    last = b;
+    EXPECT_EQ(source.offsets[x + 1] - source.offsets[x], std::ssize(texts[b]));
+    EXPECT_EQ(set.positions[x], before.positions[b]);
+    for (int64_t i = 0; i < std::ssize(texts[b]); ++i) {
+      EXPECT_EQ(set.examples.all.labels[source.offsets[x] + i],
+                before.examples.all.labels[before.examples.all.source.offsets[b] + i]);
+    }
+  }
+  sample_examples(set, 100, 2);
+  EXPECT_EQ(set.size(), 7);
+  EXPECT_THROW(sample_examples(set, 0, 2), Error);
+}
+
+class EvaluationFiles : public testing::Test {
+ protected:
+  EvaluationFiles()
+      : folder_(std::filesystem::path(testing::TempDir()) /
+                ("evaluation_" + std::to_string(::getpid()))),
+        tokenizer_(Tokenizer::load(std::filesystem::path(HEADWISE_GOLDEN) /
+                                   "text/tokenizers/bert-uncased")) {
+    std::filesystem::create_directories(folder_);
+    config_.vocabulary = tokenizer_.size();
+    config_.max_positions = 32;
+    config_.task = Task::masked_lm;
+    config_.labels = {"LABEL_0", "LABEL_1"};
+  }
+  ~EvaluationFiles() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path file(const std::string& text) {
+    const std::filesystem::path path = folder_ / std::to_string(++count_);
+    std::ofstream(path) << text;
+    return path;
+  }
+  EvaluationSet read(LossTask task, const std::string& text) {
+    return read_evaluation(task, {file(text)}, tokenizer_, config_, 1);
+  }
+
+  std::filesystem::path folder_;
+  Tokenizer tokenizer_;
+  ModelConfig config_;
+  int count_ = 0;
+};
+
+TEST_F(EvaluationFiles, OfEveryTask) {
+  EXPECT_EQ(read(LossTask::fidelity, "the cat\n\nthe dog sat\n").size(), 2);
+  const EvaluationSet hidden = read(LossTask::mlm, "the cat\nthe dog sat\n");
+  EXPECT_EQ(scored(hidden), 2);
+  const EvaluationSet pairs = read(LossTask::similarity, "a cat\ta dog\t4.5\nthe sun\ta dog\t0\n");
+  EXPECT_EQ(pairs.size(), 2);
+  EXPECT_EQ(pairs.examples.all.scores, (std::vector<float>{4.5f, 0}));
+  config_.task = Task::classify;
+  const EvaluationSet labelled = read(LossTask::classify, "a cat\t1\na dog\tLABEL_0\n");
+  EXPECT_EQ(labelled.examples.all.labels, (std::vector<int32_t>{1, 0}));
+  config_.task = Task::causal_lm;
+  EXPECT_EQ(read(LossTask::lm, "the cat\nthe dog sat\n").size(), 2);
+}
+
+TEST_F(EvaluationFiles, ThatAreRefused) {
+  EXPECT_THROW(read(LossTask::lm, "the cat\n"), Error);  // no such output
+  EXPECT_THROW(read(LossTask::fidelity, "\n\n"), Error);
+  EXPECT_THROW(read(LossTask::similarity, "a cat\ta dog\tmuch\n"), Error);
+  EXPECT_THROW(read(LossTask::similarity, "a cat\ta dog\tnan\n"), Error);
+  EXPECT_THROW(read(LossTask::similarity, "a cat\t1\n"), Error);
+  std::string long_text;
+  for (int i = 0; i < 40; ++i) long_text += "cat ";
+  EXPECT_THROW(read(LossTask::fidelity, long_text), Error);
+  config_.task = Task::classify;
+  for (const char* label : {"2", "-1", "LABEL_2", "1.0", ""}) {
+    EXPECT_THROW(read(LossTask::classify, std::string("a cat\t") + label + "\n"), Error) << label;
+  }
+  config_.regression = true;
+  EXPECT_THROW(read(LossTask::classify, "a cat\t1\n"), Error);
+  EXPECT_THROW(read_evaluation(LossTask::fidelity, {}, tokenizer_, config_, 1), Error);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,256 @@
+// Runs ablations as variants of a model, batch by batch.
+#include "observe/loss_sweep.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "headwise/core/parallel.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+const AttentionSite& site_of(const Model& model, int64_t head) {
+  return *std::ranges::find_if(model.attentions(), [&](const AttentionSite& site) {
+    return head >= site.first && head < site.first + std::ssize(site.heads);
+  });
+}
+
+/// Sums up what heads say.
+class OutputSums : public ForwardObserver {
+ public:
+  explicit OutputSums(const Model& model) {
+    for (const AttentionSite& site : model.attentions()) {
+      for (size_t h = 0; h < site.heads.size(); ++h) sums_.emplace_back(site.value_dim);
+    }
+    rows_.resize(sums_.size());
+  }
+
+  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+                View<float, 3> z, View<const float, 2>) override {
+    parallel_for(z.extent(1), [&](int64_t h) {
+      std::vector<double>& sum = sums_[site.first + h];
+      for (int64_t t = 0; t < z.extent(0); ++t) {
+        for (int64_t c = 0; c < z.extent(2); ++c) sum[c] += z(t, h, c);
+      }
+      rows_[site.first + h] += z.extent(0);
+    });
+  }
+
+  std::vector<std::vector<float>> means() const {
+    std::vector<std::vector<float>> means;
+    for (size_t h = 0; h < sums_.size(); ++h) {
+      std::vector<float>& mean = means.emplace_back();
+      const auto n = static_cast<double>(std::max<int64_t>(1, rows_[h]));
+      for (const double sum : sums_[h]) mean.push_back(static_cast<float>(sum / n));
+    }
+    return means;
+  }
+
+ private:
+  std::vector<std::vector<double>> sums_;
+  std::vector<int64_t> rows_;
+};
+
+}  // namespace
+
+LossSweep::LossSweep(const Model& model, const SentencePooling& pooling, const EvaluationSet& set,
+                     Options options)
+    : model_(model),
+      scorer_(model, pooling, set),
+      options_(std::move(options)),
+      pass_(model, {.gates = options_.gates, .rows_at_once = options_.rows_at_once}) {
+  for (const AttentionSite& site : model.attentions()) widest_ = std::max(widest_, site.value_dim);
+  zeros_.resize(widest_);
+}
+
+std::span<const float> LossSweep::mean_output(int64_t head, const Progress& progress) {
+  if (means_.empty()) measure_means(progress);
+  return means_[head];
+}
+
+void LossSweep::measure_means(const Progress& progress) {
+  OutputSums sums(model_);
+  ForwardOptions options{.observer = &sums};
+  if (!options_.gates.empty()) options.gates = {options_.gates.data(), {1, model_.heads()}};
+  // All rows of the set count, also those of examples that are not scored.
+  const TrainingBatch& all = scorer_.set().examples.all;
+  const int64_t texts = all.source.texts();
+  for (int64_t begin = 0, end; begin < texts; begin = end) {
+    TokenBatch source, target;
+    for (end = begin; end < texts; ++end) {
+      const int64_t more = all.source.offsets[end + 1] - all.source.offsets[end];
+      if (end > begin && source.rows() + more > options_.rows_at_once) break;
+      add_text(all.source, end, source);
+      if (all.target.texts() > 0) add_text(all.target, end, target);
+    }
+    (void)(target.texts() > 0 ? model_.hidden(source, target, options)
+                              : model_.hidden(source, options));
+    if (progress) progress(end, texts);
+  }
+  means_ = sums.means();
+}
+
+std::vector<Variant> LossSweep::variants_of(std::span<const Ablation> ablations,
+                                            const Progress& progress) {
+  std::vector<Variant> variants;
+  for (const Ablation& ablation : ablations) {
+    Variant& variant = variants.emplace_back();
+    for (const int64_t head : ablation.heads) {
+      const std::span<const float> output =
+          ablation.mean ? mean_output(head, progress)
+                        : std::span<const float>(zeros_).first(site_of(model_, head).value_dim);
+      variant.push_back({.head = head, .output = output});
+    }
+  }
+  return variants;
+}
+
+int64_t LossSweep::layers() const {
+  return model_.config().encoder.layers() + model_.config().decoder.layers();
+}
+
+/// The blocks that are left from the first of its heads on.
+int64_t LossSweep::cost(const Ablation& ablation) const {
+  const int64_t encoder = model_.config().encoder.layers();
+  int64_t most = 0;
+  for (const int64_t head : ablation.heads) {
+    const AttentionSite& site = site_of(model_, head);
+    most = std::max(most, layers() - site.layer - (site.side == Side::decoder ? encoder : 0));
+  }
+  return most;
+}
+
+/// What is being filled in, batch by batch.
+class LossSweep::Filling {
+ public:
+  Filling(LossSweep& sweep, std::span<const Ablation> ablations, std::span<const int64_t> examples,
+          const Progress& progress)
+      : sweep_(sweep),
+        scorer_(sweep.scorer_),
+        task_(scorer_.set().task),
+        examples_(examples),
+        progress_(progress),
+        batches_(scorer_.cut(examples, sweep.options_.batch_rows)),
+        base_cost_(sweep.layers()),
+        ran_(ablations.size()) {
+    const size_t n = examples.size();
+    values.base.resize(n);
+    values.ablated.assign(ablations.size(), std::vector<double>(n));
+    if (task_ == LossTask::classify) values.labels.resize(n);
+    int64_t each = base_cost_;
+    for (const Ablation& ablation : ablations) each += costs_.emplace_back(sweep.cost(ablation));
+    for (const auto& batch : batches_) total_ += std::ssize(batch) * each;
+  }
+
+  void run(std::span<const Variant> variants) {
+    for (const std::vector<int64_t>& numbers : batches_) run_batch(numbers, variants);
+    for (size_t a = 0; a < variants.size(); ++a) {
+      if (variants[a].empty()) {
+        values.ablated[a] = values.base;
+      } else if (ran_[a] == 0) {
+        std::ranges::fill(values.ablated[a], kNaN);
+      }
+    }
+  }
+
+  SweepValues values;
+
+ private:
+  /// Embeddings that wait for those of the model itself.
+  struct Waiting {
+    std::vector<int64_t> variants;
+    Activations embeddings;
+    int64_t texts;
+    bool by_text;
+  };
+
+  void run_batch(const std::vector<int64_t>& numbers, std::span<const Variant> variants) {
+    const LossBatch batch = scorer_.batch(numbers);
+    places_.clear();
+    for (const int64_t x : numbers) {
+      while (examples_[at_] != x) ++at_;
+      places_.push_back(at_++);
+    }
+    std::vector<Waiting> waiting;
+    const auto take = [&](const VariantRows& rows) {
+      if (task_ == LossTask::fidelity) {
+        waiting.push_back({.variants = {rows.variants.begin(), rows.variants.end()},
+                           .embeddings = scorer_.embed(rows),
+                           .texts = rows.texts,
+                           .by_text = rows.by_text});
+      } else {
+        store(rows.variants, scorer_.values(batch, rows));
+      }
+      if (task_ == LossTask::classify && rows.variants[0] == kUnchanged) {
+        const std::vector<int32_t> labels = scorer_.labels(rows.rows);
+        for (size_t i = 0; i < places_.size(); ++i) values.labels[places_[i]] = labels[i];
+      }
+      count(rows.variants);
+    };
+    sweep_.pass_.run({.source = batch.source, .target = batch.target, .rows = batch.rows}, variants,
+                     take);
+    if (task_ != LossTask::fidelity) return;
+    // Under gates, the model with all its heads is another one.
+    const bool gated = !sweep_.options_.gates.empty();
+    const Activations with_all = gated ? sweep_.reference(batch) : Activations();
+    const View<const float, 2> reference = gated ? with_all.rows : waiting.back().embeddings.rows;
+    for (const Waiting& part : waiting) {
+      const VariantRows rows{
+          .variants = part.variants, .texts = part.texts, .by_text = part.by_text};
+      store(part.variants, scorer_.distances(part.embeddings.rows, reference, rows));
+    }
+  }
+
+  void store(std::span<const int64_t> variants, std::span<const double> computed) {
+    for (size_t v = 0; v < variants.size(); ++v) {
+      const bool base = variants[v] == kUnchanged;
+      std::vector<double>& to = base ? values.base : values.ablated[variants[v]];
+      for (size_t i = 0; i < places_.size(); ++i) to[places_[i]] = computed[v * places_.size() + i];
+      if (!base) ran_[variants[v]] = 1;
+    }
+  }
+
+  void count(std::span<const int64_t> variants) {
+    for (const int64_t v : variants) {
+      done_ += (v == kUnchanged ? base_cost_ : costs_[v]) * std::ssize(places_);
+    }
+    if (progress_) progress_(done_, total_);
+  }
+
+  LossSweep& sweep_;
+  const ExampleScorer& scorer_;
+  LossTask task_;
+  std::span<const int64_t> examples_;
+  const Progress& progress_;
+  std::vector<std::vector<int64_t>> batches_;
+  size_t at_ = 0;               // of the next batch among the examples, whose order batches keep
+  std::vector<size_t> places_;  // of the batch's among the examples
+  int64_t base_cost_, done_ = 0, total_ = 0;
+  std::vector<int64_t> costs_;
+  std::vector<uint8_t> ran_;
+};
+
+Activations LossSweep::reference(const LossBatch& batch) const {
+  const Activations hidden = batch.target.texts() > 0 ? model_.hidden(batch.source, batch.target)
+                                                      : model_.hidden(batch.source);
+  const Activations some = gather(hidden.rows, batch.rows);
+  std::vector<int64_t> offsets = {0};
+  for (int64_t b = 0; b < batch.last().texts(); ++b) {
+    const auto end = std::ranges::lower_bound(batch.rows, batch.last().offsets[b + 1]);
+    offsets.push_back(end - batch.rows.begin());
+  }
+  return scorer_.embed({.rows = some.rows, .offsets = offsets});
+}
+
+SweepValues LossSweep::run(std::span<const Ablation> ablations, std::span<const int64_t> examples,
+                           const Progress& progress) {
+  const std::vector<Variant> variants = variants_of(ablations, progress);
+  Filling filling(*this, ablations, examples, progress);
+  filling.run(variants);
+  return std::move(filling.values);
+}
+
+}  // namespace headwise

@@ -1,0 +1,170 @@
+// Losses of sets, Spearman correlation, the bootstrap.
+#include "observe/loss_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "headwise/core/parallel.h"
+#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr uint32_t kResample = 0xB0075;
+constexpr int64_t kRowsAtOnce = 512;  // of values, so that what is kept of their changes is bounded
+
+std::vector<int32_t> order_of(std::span<const double> values) {
+  std::vector<int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int32_t i) { return values[i]; });
+  return order;
+}
+
+/// Ranks of values that come `counts` times each, from 0; of no use where that is 0.
+void rank(std::span<const double> values, std::span<const int32_t> order,
+          std::span<const uint32_t> counts, std::span<double> ranks) {
+  double before = 0;
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    double equal = 0;
+    for (end = begin; end < order.size() && values[order[end]] == values[order[begin]]; ++end) {
+      equal += counts[order[end]];
+    }
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = before + (equal - 1) / 2;
+    before += equal;
+  }
+}
+
+double correlation(std::span<const double> a, std::span<const double> b,
+                   std::span<const uint32_t> counts) {
+  double n = 0, sum_a = 0, sum_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    n += counts[i];
+    sum_a += counts[i] * a[i];
+    sum_b += counts[i] * b[i];
+  }
+  double aa = 0, bb = 0, ab = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double da = a[i] - sum_a / n, db = b[i] - sum_b / n;
+    aa += counts[i] * da * da;
+    bb += counts[i] * db * db;
+    ab += counts[i] * da * db;
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : kNaN;
+}
+
+}  // namespace
+
+double spearman(std::span<const double> a, std::span<const double> b,
+                std::span<const uint32_t> counts) {
+  std::vector<double> ranks_a(a.size()), ranks_b(b.size());
+  rank(a, order_of(a), counts, ranks_a);
+  rank(b, order_of(b), counts, ranks_b);
+  return correlation(ranks_a, ranks_b, counts);
+}
+
+double quantile(std::span<const double> sorted, double p) {
+  if (sorted.empty()) return kNaN;
+  const double at = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
+}
+
+LossStatistic::LossStatistic(LossTask task, std::span<const int64_t> tokens,
+                             std::span<const float> gold)
+    : task_(task), tokens_(tokens), gold_(gold.begin(), gold.end()), gold_order_(order_of(gold_)) {}
+
+double LossStatistic::loss(std::span<const double> values, std::span<const uint32_t> counts) const {
+  if (task_ == LossTask::similarity) return 1 - spearman(values, gold_, counts);
+  double sum = 0, tokens = 0;
+  for (size_t x = 0; x < values.size(); ++x) {
+    sum += counts[x] * values[x];
+    tokens += static_cast<double>(counts[x]) * static_cast<double>(tokens_[x]);
+  }
+  return tokens > 0 ? sum / tokens : kNaN;
+}
+
+double LossStatistic::loss(std::span<const double> values) const {
+  return loss(values, std::vector<uint32_t>(values.size(), 1));
+}
+
+struct LossStatistic::Row {
+  std::span<const double> values;
+  std::vector<int32_t> order;  // from the smallest; similarity only
+};
+
+LossStatistic::Row LossStatistic::row(std::span<const double> values) const {
+  return {values, task_ == LossTask::similarity ? order_of(values) : std::vector<int32_t>()};
+}
+
+double LossStatistic::change(std::span<const double> values, std::span<const double> base) const {
+  double change = 0;
+  const Row of_values = row(values);
+  resample({&of_values, 1}, row(base), std::vector<uint32_t>(values.size(), 1), {&change, 1});
+  return change;
+}
+
+void LossStatistic::resample(std::span<const Row> rows, const Row& base,
+                             std::span<const uint32_t> counts, std::span<double> changes) const {
+  const size_t n = base.values.size();
+  if (task_ == LossTask::similarity) {
+    std::vector<double> gold(n), ranks(n);
+    rank(gold_, gold_order_, counts, gold);
+    const auto with_gold = [&](const Row& row) {
+      rank(row.values, row.order, counts, ranks);
+      return correlation(ranks, gold, counts);
+    };
+    const double of_base = with_gold(base);
+    for (size_t a = 0; a < rows.size(); ++a) changes[a] = of_base - with_gold(rows[a]);
+    return;
+  }
+  double tokens = 0;
+  for (size_t x = 0; x < n; ++x) {
+    tokens += static_cast<double>(counts[x]) * static_cast<double>(tokens_[x]);
+  }
+  for (size_t a = 0; a < rows.size(); ++a) {
+    double sum = 0;
+    for (size_t x = 0; x < n; ++x) sum += counts[x] * (rows[a].values[x] - base.values[x]);
+    changes[a] = tokens > 0 ? sum / tokens : kNaN;
+  }
+}
+
+std::vector<Interval> LossStatistic::intervals(std::span<const std::vector<double>> values,
+                                               std::span<const double> base, int64_t resamples,
+                                               uint64_t seed,
+                                               const std::function<void()>& check) const {
+  const auto n = static_cast<uint32_t>(base.size());
+  const Row of_base = row(base);
+  std::vector<Interval> intervals;
+  for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
+    if (check) check();
+    std::vector<Row> some;
+    for (const auto& of_row :
+         values.subspan(begin, std::min<size_t>(kRowsAtOnce, values.size() - begin))) {
+      some.push_back(row(of_row));
+    }
+    std::vector<double> changes(resamples * some.size());
+    parallel_for(resamples, [&](int64_t r) {
+      std::vector<uint32_t> counts(n);
+      Random random(derived_seed(seed, static_cast<uint64_t>(r), 0, kResample));
+      for (uint32_t i = 0; i < n; ++i) ++counts[random.below(n)];
+      resample(some, of_base, counts, std::span(changes).subspan(r * some.size(), some.size()));
+    });
+    for (size_t a = 0; a < some.size(); ++a) {
+      std::vector<double> of_row;
+      for (int64_t r = 0; r < resamples; ++r) {
+        const double change = changes[r * some.size() + a];
+        if (!std::isnan(change)) of_row.push_back(change);
+      }
+      std::ranges::sort(of_row);
+      intervals.push_back({quantile(of_row, 0.025), quantile(of_row, 0.975)});
+    }
+  }
+  return intervals;
+}
+
+}  // namespace headwise
