@@ -51,7 +51,7 @@ Network::Network(const ModelConfig& config, Declarations& declare, const Options
                                                                  .streams = streams});
 }
 
-void Network::check(const TrainingBatch& batch, const PassOptions& options) const {
+void Network::check(const TrainingBatch& batch, const PassOptions& options, bool two) const {
   check_probability("dropout", options.dropout);
   check_probability("attention_dropout", options.attention_dropout);
   check_probability("head_dropout", options.head_dropout);
@@ -61,7 +61,7 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options) cons
                  .got = to_string(options.dgates.shape()),
                  .expected = to_string(options.gates.shape())});
   }
-  if (config_.encoder_decoder()) {
+  if (two) {
     if (batch.source.texts() == batch.target.texts()) return;
     throw Error({.what = "sources and targets are not as many",
                  .got = fmt::format("{}", batch.target.texts()),
@@ -74,33 +74,52 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options) cons
                .hint = "give it texts and labels"});
 }
 
-Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool backward) {
-  check(batch, options);
-  const bool two = config_.encoder_decoder();
-  TrainedStack& last = decoder_ != nullptr ? *decoder_ : *encoder_;
-  const TokenBatch& scored = two ? batch.target : batch.source;
-  TrainedStack::Source source;
+Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions& options, bool two,
+                                  bool backward) {
+  check(batch, options, two);
+  Forward pass{.two = two,
+               .last = two || encoder_ == nullptr ? decoder_.get() : encoder_.get(),
+               .texts = two ? &batch.target : &batch.source};
   if (two) {
-    source.offsets = batch.source.offsets;
-    source.rows = encoder_->forward(batch.source, options, {}, scratch_);
+    pass.source.offsets = batch.source.offsets;
+    pass.source.rows = encoder_->forward(batch.source, options, {}, scratch_);
     if (backward && encoder_->depth_of_backward(options.dgates.data() != nullptr) > 0) {
-      source.gradient = dsource_.like(source.rows);
-      std::fill_n(source.gradient.data(), batch.source.rows() * config_.width, 0.f);
+      pass.source.gradient = dsource_.like(pass.source.rows);
     }
   }
-  const View<float, 2> hidden = last.forward(scored, options, source, scratch_);
-  const View<float, 2> dhidden = backward ? dhidden_.like(hidden) : View<float, 2>();
-  Loss loss = output_ == nullptr ? similarity_.run(hidden, batch, options, dhidden)
-                                 : output_->run(hidden, scored.offsets, batch, options, dhidden);
-  const auto count = static_cast<double>(loss.scored);
-  loss.loss += count * (last.balance_loss() + (two ? encoder_->balance_loss() : 0));
-  if (!backward || loss.scored == 0) return loss;
-  const double balance_scale = count * double{options.gradient_scale};
-  last.backward(dhidden, balance_scale, scratch_);
-  if (source.gradient.data() != nullptr) {
-    encoder_->backward(source.gradient, balance_scale, scratch_);
+  pass.hidden = pass.last->forward(*pass.texts, options, pass.source, scratch_);
+  return pass;
+}
+
+void Network::backward(Forward& pass, View<float, 2> dhidden, double balance_scale) {
+  const View<float, 2> dsource = pass.source.gradient;
+  if (dsource.data() != nullptr) {
+    std::fill_n(dsource.data(), dsource.extent(0) * dsource.extent(1), 0.f);
+  }
+  pass.last->backward(dhidden, balance_scale, scratch_);
+  if (dsource.data() != nullptr) encoder_->backward(dsource, balance_scale, scratch_);
+}
+
+Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool backward) {
+  Forward pass = forward(batch, options, config_.encoder_decoder(), backward);
+  const View<float, 2> dhidden = backward ? dhidden_.like(pass.hidden) : View<float, 2>();
+  Loss loss = output_ == nullptr
+                  ? similarity_.run(pass.hidden, batch, options, dhidden)
+                  : output_->run(pass.hidden, pass.texts->offsets, batch, options, dhidden);
+  const double balance = options.balance ? static_cast<double>(loss.scored) : 0;
+  loss.loss += balance * (pass.last->balance_loss() + (pass.two ? encoder_->balance_loss() : 0));
+  if (backward && loss.scored > 0) {
+    this->backward(pass, dhidden, balance * double{options.gradient_scale});
   }
   return loss;
+}
+
+void Network::run_hidden(const TrainingBatch& batch, const PassOptions& options,
+                         const TrainableModel::NextGradient& next) {
+  const bool two = config_.encoder_decoder() && batch.target.texts() > 0;
+  Forward pass = forward(batch, options, two, true);
+  const View<float, 2> dhidden = dhidden_.like(pass.hidden);
+  while (next(pass.hidden, dhidden)) backward(pass, dhidden, 0);
 }
 
 std::vector<TrainedAttention*> Network::attentions() const {

@@ -26,11 +26,27 @@ class Network {
   /// Forward and loss, and backward if asked for.
   Loss run(const TrainingBatch& batch, const PassOptions& options, bool backward);
 
+  /// Forward, and backward from each gradient of the last hidden states that `next` gives.
+  void run_hidden(const TrainingBatch& batch, const PassOptions& options,
+                  const TrainableModel::NextGradient& next);
+
   std::span<const AttentionSite> sites() const { return sites_; }
   std::vector<TrainedAttention*> attentions() const;  // in the order of the sites
 
  private:
-  void check(const TrainingBatch& batch, const PassOptions& options) const;
+  /// A pass on its way forward.
+  struct Forward {
+    bool two = false;                   // encoder and decoder
+    TrainedStack* last = nullptr;       // whose hidden states count
+    const TokenBatch* texts = nullptr;  // of that
+    TrainedStack::Source source{};
+    View<float, 2> hidden{};
+  };
+
+  void check(const TrainingBatch& batch, const PassOptions& options, bool two) const;
+  Forward forward(const TrainingBatch& batch, const PassOptions& options, bool two, bool backward);
+  /// dhidden is used up.
+  void backward(Forward& pass, View<float, 2> dhidden, double balance_scale);
 
   const ModelConfig& config_;
   std::vector<AttentionSite> sites_;

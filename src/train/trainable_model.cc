@@ -34,6 +34,13 @@ std::string usual_prefix(const ModelConfig& config) {
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
+/// The same model without an output layer.
+Adapted hidden_of(const std::string& text, const ModelConfig& saved) {
+  Adapted adapted{.json = text, .config = saved, .fresh = saved.task != Task::hidden};
+  adapted.config.task = Task::hidden;
+  return adapted;
+}
+
 /// The output layer that a folder has, but that is not trained.
 void ignore_output(const ModelConfig& config, const std::string& prefix, WeightReader& reader) {
   const TaskNames names = task_names(config, prefix);
@@ -73,6 +80,10 @@ struct TrainableModel::Parts {
 
   void repack() {
     for (TrainedAttention* attention : network->attentions()) attention->repack();
+  }
+
+  void set_switches() {
+    for (size_t i = 0; i < switches.size(); ++i) *switches[i] = parameters[i].trained;
   }
 
   LearnedGates gates_how;
@@ -154,16 +165,20 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   if (!TaskHead::was_saved(saved, stored_prefix, reader)) saved.task = Task::hidden;
 
   auto parts = std::make_unique<Parts>();
-  Adapted adapted = adapt_config(text, file.string(), saved, what, options.config);
+  const bool only_hidden = what.frozen && what.task == Task::hidden;
+  Adapted adapted = only_hidden ? hidden_of(text, saved)
+                                : adapt_config(text, file.string(), saved, what, options.config);
   parts->json = std::move(adapted.json);
   parts->config = std::move(adapted.config);
   parts->config_options = options.config;
-  check_trainable(parts->config);
+  if (!only_hidden) check_trainable(parts->config);
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
   Declarations declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
-  Similarity similarity = parts->config.task == Task::hidden ? Similarity(folder) : Similarity();
+  declared.frozen = what.frozen;
+  const bool pools = parts->config.task == Task::hidden && !only_hidden;
+  Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->network = std::make_unique<Network>(
       parts->config, declared,
       Network::Options{.prefix = prefix,
@@ -225,10 +240,14 @@ Loss TrainableModel::Parts::run(const TrainingBatch& batch, PassOptions options,
 }
 
 Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& options) {
-  for (size_t i = 0; i < parts_->switches.size(); ++i) {
-    *parts_->switches[i] = parts_->parameters[i].trained;
-  }
+  parts_->set_switches();
   return parts_->run(batch, options, true);
+}
+
+void TrainableModel::train_hidden(const TrainingBatch& batch, const PassOptions& options,
+                                  const NextGradient& next) {
+  parts_->set_switches();
+  parts_->network->run_hidden(batch, options, next);
 }
 
 Loss TrainableModel::evaluate(const TrainingBatch& batch, const PassOptions& options) {

@@ -19,8 +19,9 @@ View<float, 2> Weights::of(const Buffer& buffer, int64_t rows) {
 Switch Declarations::parameter(const std::string& name, std::span<float> values,
                                std::span<float> gradient, bool decays) {
   if (values.empty()) return nullptr;
-  parameters.push_back({.name = name, .values = values, .gradient = gradient, .decays = decays});
-  return switches.emplace_back(std::make_shared<bool>(true));
+  parameters.push_back(
+      {.name = name, .values = values, .gradient = gradient, .decays = decays, .trained = !frozen});
+  return switches.emplace_back(std::make_shared<bool>(!frozen));
 }
 
 void Declarations::tensor(const std::string& name, std::vector<int64_t> shape,
@@ -32,7 +33,7 @@ void Declarations::tensor(const std::string& name, std::vector<int64_t> shape,
 
 Weights Declarations::matrix(const std::string& parameter_name, const std::string& tensor_name,
                              int64_t rows, int64_t columns, const Start& start, bool transposed) {
-  Weights weights(checked_mul(rows, columns));
+  Weights weights(checked_mul(rows, columns), !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), true));
   TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows)};
   std::vector<int64_t> shape = {rows, columns};
@@ -47,7 +48,7 @@ Weights Declarations::matrix(const std::string& parameter_name, const std::strin
 
 Weights Declarations::vector(const std::string& parameter_name, const std::string& tensor_name,
                              int64_t size, const Start& start) {
-  Weights weights(size);
+  Weights weights(size, !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), false));
   tensor(tensor_name, {size}, {{.values = weights.matrix(1), .gradient = weights.dmatrix(1)}},
          start);

@@ -100,6 +100,7 @@ class Declarations {
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
   bool in_output = false;  // what is declared now belongs to the output layer
+  bool frozen = false;     // weights have no gradients
 
  private:
   std::function<bool(const std::string&)> has_;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,10 @@ struct TrainFor {
   std::vector<std::string> labels{};  // of classification; empty: those of the folder
   bool regression = false;            // classify: one score per text instead of labels
   uint64_t seed = 0;
+
+  /// No weight will ever be trained, and none has memory for its gradient: gradients are of gates
+  /// alone. Hidden states may then be those of any folder, whatever it was saved for.
+  bool frozen = false;
 };
 
 /// Random weights, as transformers starts from.
@@ -73,6 +78,7 @@ struct PassOptions {
   float label_smoothing = 0;
   uint64_t seed = 0;         // of this pass: what is dropped
   float gradient_scale = 1;  // gradients are those of this times the sum of losses
+  bool balance = true;       // with the loss that spreads rows over routed heads
 
   /// [1, heads] or [B, heads], as in ForwardOptions; empty: all 1, or those that are learned.
   View<const float, 2> gates{};
@@ -107,7 +113,14 @@ class TrainableModel {
   /// for hidden states, pooled as the folder says, or by their mean.
   Loss train(const TrainingBatch& batch, const PassOptions& options);
 
-  /// The same without gradients.
+  /// Forward, and then backward as often as `next` gives a gradient of the last hidden states
+  /// [T, C], of the decoder if there are targets: it fills dhidden and returns true. Gradients are
+  /// added to each time; labels are not looked at.
+  using NextGradient = std::function<bool(View<const float, 2> hidden, View<float, 2> dhidden)>;
+  void train_hidden(const TrainingBatch& batch, const PassOptions& options,
+                    const NextGradient& next);
+
+  /// What train does, without gradients.
   Loss evaluate(const TrainingBatch& batch, const PassOptions& options = {});
 
   /// From now on, heads have gates that are learned: one more parameter.
