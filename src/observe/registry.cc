@@ -16,6 +16,8 @@ std::span<const WatcherKind> watcher_kinds() {
       {"parts of speech", WatchPass::treebank, watch_parts_of_speech},
       {"coreference", WatchPass::coreference, watch_coreference},
       {"repetition", WatchPass::repeated, watch_repetition},
+      {"field probe", WatchPass::fields, watch_field_probe},
+      {"rare probe", WatchPass::rare, watch_rare_probe},
   };
   return kKinds;
 }

@@ -76,6 +76,8 @@ enum class WatchPass {
   treebank,  // sentences with trees
   coreference,
   repeated,  // random sequences that are repeated
+  fields,    // probes: words of semantic fields
+  rare,      // probes: sentences with a rare word
 };
 
 struct WatcherKind {
@@ -97,6 +99,8 @@ std::unique_ptr<Watcher> watch_repetition(const WatchContext& context);
 std::unique_ptr<Watcher> watch_relations(const WatchContext& context);
 std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context);
 std::unique_ptr<Watcher> watch_coreference(const WatchContext& context);
+std::unique_ptr<Watcher> watch_field_probe(const WatchContext& context);
+std::unique_ptr<Watcher> watch_rare_probe(const WatchContext& context);
 std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);  // js
 std::unique_ptr<Watcher> watch_similarity(const WatchContext& context);  // output_cka
 

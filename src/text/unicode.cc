@@ -271,6 +271,10 @@ LowerCase lower_case(char32_t c) {
   }
 }
 
+char32_t upper_case(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
 int combining_class(char32_t c) {
   if (contains(class_zero_exceptions(), c)) return 0;
   return static_cast<int>(utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class);

@@ -96,6 +96,7 @@ struct LowerCase {
   char32_t second = 0;  // 0: none
 };
 LowerCase lower_case(char32_t c);
+char32_t upper_case(char32_t c);  // the simple one
 
 int combining_class(char32_t c);
 

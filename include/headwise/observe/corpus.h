@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/text/probes.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/text/treebank.h"
 
@@ -17,6 +18,8 @@ struct ObservedText {
   Encoding encoding{};                    // of the text; empty where only ids were given
   const TreeSentence* tree = nullptr;     // or none
   const CoreferenceItem* item = nullptr;  // or none
+  const FieldItem* field = nullptr;       // or none
+  const RareItem* rare = nullptr;         // or none
 };
 
 /// Texts that are run over with the same watchers.

@@ -1,0 +1,165 @@
+// headwise probes: the built-in probes as files, for other tools and for people.
+#include "headwise/text/probes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "io/file.h"
+#include "json_writer.h"
+#include "verb.h"
+
+namespace headwise::program {
+namespace {
+
+constexpr int64_t kMostProbes = 1'000'000;
+
+struct ProbesOptions {
+  int64_t count = kProbeCount;
+  std::string lexicon{};  // empty: English
+};
+
+struct Probes {
+  std::vector<TreeSentence> sentences{};
+  std::vector<CoreferenceItem> coreference{};
+  std::vector<FieldItem> fields{};
+  std::vector<RareItem> rare{};
+};
+
+std::string_view part(const std::string& text, TokenSpan bytes) {
+  return std::string_view(text).substr(bytes.begin, bytes.end - bytes.begin);
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (std::filesystem::is_directory(folder)) return;
+  throw Error({.what = "the folder cannot be made",
+               .where = folder.string(),
+               .got = error ? error.message() : "a file of that name"});
+}
+
+/// The sentence, of the first ones, whose subject is farthest from its verb.
+std::string example_of(const std::vector<TreeSentence>& sentences) {
+  constexpr size_t kFirst = 40, kLongest = 100;
+  const TreeWord* subject = nullptr;
+  const TreeSentence* chosen = nullptr;
+  int64_t farthest = 0;
+  for (size_t s = 0; s < std::min(kFirst, sentences.size()); ++s) {
+    const TreeSentence& sentence = sentences[s];
+    for (int64_t i = 0; i < std::ssize(sentence.words); ++i) {
+      const TreeWord& word = sentence.words[i];
+      if (word.relation != "nsubj" || word.head - i <= farthest) continue;
+      if (sentence.text.size() > kLongest) continue;
+      farthest = word.head - i;
+      subject = &word;
+      chosen = &sentence;
+    }
+  }
+  if (subject == nullptr) return "";
+  return fmt::format("  {}\n    the subject of \"{}\" is \"{}\", {} words before it\n",
+                     chosen->text, chosen->words[subject->head].form, subject->form, farthest);
+}
+
+std::string for_people(const Probes& probes, const ProbeLexicon& lexicon,
+                       const std::string& folder) {
+  std::string text = fmt::format("{} probes in {}\n\n", lexicon.language(), folder);
+  const auto row = [&](size_t count, const char* what, const char* file) {
+    text += fmt::format("{:>9}  {:<40}{}\n", grouped(static_cast<int64_t>(count)), what, file);
+  };
+  row(probes.sentences.size(), "sentences with their trees", "sentences.conllu");
+  row(probes.coreference.size(), "pronouns with two names", "coreference.tsv");
+  row(probes.fields.size(), "lists of words of four semantic fields", "fields.tsv");
+  row(probes.rare.size(), "sentences with one rare word", "rare.tsv");
+  text += fmt::format("{:>9}  {:<40}{}\n", "", "the words, to start another language from",
+                      "lexicon.json");
+  std::string examples = example_of(probes.sentences);
+  if (!probes.coreference.empty()) {
+    const CoreferenceItem& item = probes.coreference.front();
+    examples +=
+        fmt::format("  {}\n    \"{}\" is {}, not {}\n", item.text, part(item.text, item.pronoun),
+                    part(item.text, item.right), part(item.text, item.wrong));
+  }
+  if (!probes.rare.empty()) {
+    const RareItem& item = probes.rare.front();
+    examples +=
+        fmt::format("  {}\n    \"{}\" is the rare word\n", item.text, part(item.text, item.word));
+  }
+  if (!examples.empty()) text += "\nFor instance\n" + examples;
+  return text;
+}
+
+std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std::string& folder,
+                    uint64_t seed) {
+  std::map<std::string, int64_t> relations;
+  int64_t words = 0;
+  for (const TreeSentence& sentence : probes.sentences) {
+    words += std::ssize(sentence.words);
+    for (const TreeWord& word : sentence.words) ++relations[word.relation];
+  }
+  JsonWriter json;
+  json.begin_object();
+  json.field("folder", folder);
+  json.field("language", lexicon.language());
+  json.field("seed", seed);
+  json.field("sentences", probes.sentences.size());
+  json.field("words", words);
+  json.field("coreference", probes.coreference.size());
+  json.field("fields", probes.fields.size());
+  json.field("rare", probes.rare.size());
+  json.key("relations");
+  json.begin_object();
+  for (const auto& [relation, count] : relations) json.field(relation, count);
+  json.end_object();
+  json.field("files", std::vector<std::string>{"sentences.conllu", "coreference.tsv", "fields.tsv",
+                                               "rare.tsv", "lexicon.json"});
+  json.end_object();
+  return json.take();
+}
+
+void write_probes(const ProbesOptions& options, CommonOptions common) {
+  if (common.out.empty()) misuse("-o names the folder that the probes are written to");
+  const std::filesystem::path folder = std::exchange(common.out, "");
+  const ProbeLexicon lexicon =
+      options.lexicon.empty() ? ProbeLexicon::english() : ProbeLexicon::read(options.lexicon);
+  const Probes probes{.sentences = probe_sentences(lexicon, options.count, common.seed),
+                      .coreference = probe_coreference(lexicon, options.count, common.seed),
+                      .fields = probe_fields(lexicon, options.count, common.seed),
+                      .rare = probe_rare(lexicon, options.count, common.seed)};
+  make_folder(folder);
+  write_file_whole(folder / "sentences.conllu", to_conllu(probes.sentences));
+  write_file_whole(folder / "coreference.tsv", to_gap(probes.coreference));
+  write_file_whole(folder / "fields.tsv", to_tsv(probes.fields));
+  write_file_whole(folder / "rare.tsv", to_tsv(probes.rare));
+  write_file_whole(folder / "lexicon.json", lexicon.source());
+  deliver(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
+                              : for_people(probes, lexicon, folder.string()));
+}
+
+}  // namespace
+
+void add_probes(CLI::App& app, CommonOptions& common) {
+  const auto options = std::make_shared<ProbesOptions>();
+  CLI::App& verb = add_verb(
+      app, "probes", "The built-in probe sentences, with their answers, as files",
+      "-o is the folder that they are written to: sentences with trees (CoNLL-U), pronouns with\n"
+      "names (the columns of GAP), semantic fields and rare words. See docs/probes.md.\n\n"
+      "Example:\n"
+      "  headwise probes -o ./probes",
+      common, [options, &common] { write_probes(*options, common); });
+  verb.add_option("--count", options->count,
+                  fmt::format("How many of each kind; default: {}", kProbeCount))
+      ->check(CLI::Range(int64_t{1}, kMostProbes).description(""))
+      ->type_name("N");
+  verb.add_option("--probe-lexicon", options->lexicon,
+                  "Words of another language: a JSON file, see docs/probes.md")
+      ->type_name("FILE");
+}
+
+}  // namespace headwise::program
