@@ -53,6 +53,8 @@ class Session {
   const ModelConfig& config() const { return model_.config(); }
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
+  const std::vector<float>& gates() const { return gates_; }  // [heads], or none
+
   /// As the tokenizer stores them; the ids themselves if there is none.
   std::vector<std::string> tokens(std::span<const int32_t> ids) const;
 

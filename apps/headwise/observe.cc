@@ -24,6 +24,7 @@ struct ObserveVerb {
   std::vector<std::string> measure{};
   std::string only{}, pairs = "layer";
   int64_t sample = 0;
+  std::string lexicon{};
   bool no_probes = false, resume = false;
 
   bool wants(const std::string& part) const {
@@ -123,11 +124,13 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
   };
   add_file("treebank", verb.treebank, std::ssize(data.treebank));
   add_file("coreference", verb.coreference, std::ssize(data.coreference));
+  add_file("lexicon", verb.no_probes ? "" : verb.lexicon, 0);
   evidence.options = {{"seed", std::to_string(common.seed)},
                       {"pairs", verb.pairs},
                       {"sample", std::to_string(verb.sample)},
                       {"measure", fmt::format("{}", fmt::join(verb.measure, ","))},
                       {"only", verb.only},
+                      {"probes", verb.no_probes ? "no" : "yes"},
                       {"gates", fmt::format("{}", fmt::join(verb.input.gates, ","))}};
   return evidence;
 }
@@ -168,7 +171,9 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
                          .relate = verb.wants("relate"),
                          .probes = !verb.no_probes,
                          .all_pairs = verb.pairs == "all",
+                         .gates = session.gates(),
                          .seed = common.seed};
+  if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);
   if (!verb.only.empty()) options.only = session.model().find_heads(verb.only);
   options.progress = [&](const std::string& part, int64_t done, int64_t total) {
     if (shown != part || done < done_before) {
@@ -230,6 +235,8 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   verb.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");
+  verb.add_option("--probe-lexicon", options->lexicon, "Words of another language for the probes")
+      ->type_name("FILE");
   verb.add_flag("--resume", options->resume, "Go on after the last finished part");
 }
 

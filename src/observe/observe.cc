@@ -9,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "headwise/observe/head_weights.h"
 #include "observe/layers.h"
+#include "observe/repeated.h"
 #include "observe/watch_corpus.h"
 
 namespace headwise {
@@ -30,13 +31,18 @@ class Observation {
       watch(data_.corpus, WatchPass::look);
       count_rows();
     });
-    part("treebank", options_.know && words && !data_.treebank.empty(),
-         [&] { watch(corpus_of_trees(data_.treebank), WatchPass::treebank); });
-    part("coreference", options_.know && words && !data_.coreference.empty(),
-         [&] { watch(corpus_of_items(data_.coreference), WatchPass::coreference); });
+    part("treebank", options_.know && words && !data_.treebank.empty(), [&] {
+      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), WatchPass::treebank);
+    });
+    part("coreference", options_.know && words && !data_.coreference.empty(), [&] {
+      watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
+            WatchPass::coreference);
+    });
     part("relate", options_.relate && !data_.corpus.texts.empty(),
          [&] { watch(data_.corpus, WatchPass::relate); });
     part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
+    part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
+    part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
     keep_wanted();
     evidence_.layers = sum_up_layers(evidence_);
     return std::move(evidence_);
@@ -58,13 +64,54 @@ class Observation {
                                .corpus = corpus,
                                .seed = options_.seed,
                                .all_pairs = options_.all_pairs,
-                               .probes = probes};
+                               .probes = probes,
+                               .wanted = wanted(),
+                               .gates = gates()};
     std::vector<Measures> heads(evidence_.heads.size());
     watch_corpus(context, pass, progress(), heads, evidence_);
     for (size_t h = 0; h < heads.size(); ++h) {
       Measures& to = probes ? evidence_.heads[h].probes : evidence_.heads[h].measures;
       for (const auto& [name, measure] : heads[h]) to.add(name, measure);
     }
+  }
+
+  std::vector<uint8_t> wanted() const {
+    std::vector<uint8_t> heads(options_.only.empty() ? 0 : model_.heads());
+    for (const HeadIndex& head : options_.only) {
+      heads[model_.attentions()[head.site].first + head.index] = 1;
+    }
+    return heads;
+  }
+
+  View<const float, 2> gates() const {
+    if (options_.gates.empty()) return {};
+    return {options_.gates.data(), {1, std::ssize(options_.gates)}};
+  }
+
+  /// Induction and its kin are measures of their own, and the only ones of these sequences.
+  void watch_repeated() {
+    const RepeatedSequences sequences =
+        repeated_sequences(model_.config(), tokenizer_, options_.seed);
+    ObservedCorpus corpus{.name = "repeated sequences"};
+    for (size_t i = 0; i < sequences.ids.size(); ++i) {
+      corpus.texts.push_back({.ids = sequences.ids[i]});
+      if (!sequences.decoder_ids.empty()) {
+        corpus.texts.back().decoder_ids = sequences.decoder_ids[i];
+      }
+    }
+    watch(corpus, WatchPass::repeated);
+  }
+
+  void watch_probes() {
+    const ProbeLexicon lexicon = options_.lexicon.value_or(ProbeLexicon::english());
+    const auto trees = probe_sentences(lexicon, kProbeCount, options_.seed);
+    const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
+    const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
+    const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
+    watch(corpus_of(trees, &ObservedText::tree, "probes"), WatchPass::treebank, true);
+    watch(corpus_of(pronouns, &ObservedText::item, "probes"), WatchPass::coreference, true);
+    watch(corpus_of(fields, &ObservedText::field, "probes"), WatchPass::fields, true);
+    watch(corpus_of(rare, &ObservedText::rare, "probes"), WatchPass::rare, true);
   }
 
   WatchProgress progress() const {
@@ -79,20 +126,13 @@ class Observation {
     }
   }
 
-  ObservedCorpus corpus_of_trees(const std::vector<TreeSentence>& trees) const {
-    ObservedCorpus corpus{.name = "treebank"};
-    for (const TreeSentence& tree : trees) {
-      corpus.texts.push_back(observed_text(model_, *tokenizer_, tree.text, tree.id));
-      corpus.texts.back().tree = &tree;
-    }
-    return corpus;
-  }
-
-  ObservedCorpus corpus_of_items(const std::vector<CoreferenceItem>& items) const {
-    ObservedCorpus corpus{.name = "coreference"};
-    for (const CoreferenceItem& item : items) {
+  template <class Item>
+  ObservedCorpus corpus_of(const std::vector<Item>& items, const Item* ObservedText::*what,
+                           const std::string& name) const {
+    ObservedCorpus corpus{.name = name};
+    for (const Item& item : items) {
       corpus.texts.push_back(observed_text(model_, *tokenizer_, item.text, item.id));
-      corpus.texts.back().item = &item;
+      corpus.texts.back().*what = &item;
     }
     return corpus;
   }

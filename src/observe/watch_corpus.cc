@@ -92,7 +92,7 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
       }
       const WatchedBatch batch{.texts = texts, .source = source, .target = target};
       for (const auto& watcher : watchers) watcher->begin(batch);
-      const ForwardOptions options{.observer = &observer};
+      const ForwardOptions options{.gates = context.gates, .observer = &observer};
       const Activations hidden = target.texts() > 0 ? context.model.hidden(source, target, options)
                                                     : context.model.hidden(source, options);
       for (const auto& watcher : watchers) watcher->end(hidden.rows);

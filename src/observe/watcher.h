@@ -23,7 +23,8 @@ struct WatchContext {
   uint64_t seed = 0;
   bool all_pairs = false;         // of heads of one kind of attention, not only of one layer
   bool probes = false;            // the texts are built-in probes
-  std::vector<uint8_t> wanted{};  // [heads of the model]: which of them are asked for
+  std::vector<uint8_t> wanted{};  // [heads of the model]: which are asked for; empty: all
+  View<const float, 2> gates{};   // [1, heads of the model]; empty: all 1
 };
 
 /// The texts of one forward pass.

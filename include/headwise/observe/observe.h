@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "headwise/model/model.h"
 #include "headwise/observe/corpus.h"
 #include "headwise/observe/evidence.h"
+#include "headwise/text/probes.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/text/treebank.h"
 
@@ -22,12 +24,14 @@ struct ObserveData {
 };
 
 struct ObserveOptions {
-  bool look = true;               // what heads look at
-  bool know = true;               // relations, coreference, parts of speech
-  bool relate = true;             // pairs of heads
-  bool probes = true;             // built-in sentences and sequences; they need a tokenizer
-  bool all_pairs = false;         // js between layers, too
-  std::vector<HeadIndex> only{};  // the heads to write down; empty: all
+  bool look = true;                       // what heads look at
+  bool know = true;                       // relations, coreference, parts of speech
+  bool relate = true;                     // pairs of heads
+  bool probes = true;                     // built-in sentences and repeated sequences
+  bool all_pairs = false;                 // js between layers, too
+  std::vector<HeadIndex> only{};          // the heads to write down; empty: all
+  std::vector<float> gates{};             // [heads] of the model that is watched; empty: all 1
+  std::optional<ProbeLexicon> lexicon{};  // of the probes; none: English
   uint64_t seed = 0;
 
   /// Called as the work goes on, with the part that it is at; may throw to stop.
