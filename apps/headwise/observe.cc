@@ -25,6 +25,9 @@ struct ObserveVerb {
   std::string only{}, pairs = "layer";
   int64_t sample = 0;
   std::string lexicon{};
+  std::string loss{}, ablate{};
+  std::vector<std::string> data{};
+  std::optional<double> race{}, positions{};
   bool no_probes = false, resume = false;
 
   bool wants(const std::string& part) const {
@@ -102,6 +105,45 @@ ObserveData read_data(const ObserveVerb& verb, const Session& session,
   return data;
 }
 
+/// What shows how much heads matter: --data, or the texts that were given.
+std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& session,
+                                       const ObservedCorpus& corpus, const CommonOptions& common) {
+  const ModelConfig& config = session.config();
+  const LossTask task = verb.loss.empty() ? natural_loss(config) : loss_task(verb.loss);
+  std::optional<EvaluationSet> set;
+  if (!verb.data.empty()) {
+    if (session.tokenizer() == nullptr) {
+      throw Error({.what = "the model has no tokenizer",
+                   .where = "--data",
+                   .expected = "a model that reads text",
+                   .hint = "give token ids: --ids \"5 9 3\""});
+    }
+    set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()), *session.tokenizer(),
+                          config, common.seed);
+  } else if (!corpus.texts.empty()) {
+    TokenBatch source, target;
+    for (const ObservedText& text : corpus.texts) {
+      source.add(text.ids, text.types);
+      if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
+    }
+    if (task == LossTask::lm) {
+      set = next_tokens(source);
+    } else if (task == LossTask::mlm && session.tokenizer() != nullptr) {
+      set = hidden_tokens(source, masking_of(*session.tokenizer(), config), common.seed);
+    } else if (task == LossTask::fidelity) {
+      set = unlabelled(source, target);
+    } else if (!verb.loss.empty()) {
+      misuse(fmt::format("--loss {}: --data names the file with what is wanted", verb.loss));
+    }
+  } else if (!verb.loss.empty()) {
+    misuse("--loss: give texts, or --data");
+  }
+  if (!set) return set;
+  if (verb.sample > 0) sample_examples(*set, verb.sample, common.seed);
+  if (verb.positions) sample_positions(*set, *verb.positions, common.seed);
+  return set;
+}
+
 Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
@@ -124,12 +166,22 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
   };
   add_file("treebank", verb.treebank, std::ssize(data.treebank));
   add_file("coreference", verb.coreference, std::ssize(data.coreference));
+  if (!verb.data.empty()) {
+    const Files files(verb.data.begin(), verb.data.end());
+    evidence.corpora["data"] = {.name = fmt::format("{}", fmt::join(verb.data, " ")),
+                                .sha256 = hash_of(files),
+                                .texts = data.evaluation ? data.evaluation->size() : 0};
+  }
   add_file("lexicon", verb.no_probes ? "" : verb.lexicon, 0);
   evidence.options = {{"seed", std::to_string(common.seed)},
                       {"pairs", verb.pairs},
                       {"sample", std::to_string(verb.sample)},
                       {"measure", fmt::format("{}", fmt::join(verb.measure, ","))},
                       {"only", verb.only},
+                      {"loss", verb.loss},
+                      {"ablate", verb.ablate},
+                      {"race", verb.race ? fmt::format("{}", *verb.race) : ""},
+                      {"positions", verb.positions ? fmt::format("{}", *verb.positions) : ""},
                       {"probes", verb.no_probes ? "no" : "yes"},
                       {"gates", fmt::format("{}", fmt::join(verb.input.gates, ","))}};
   return evidence;
@@ -157,7 +209,11 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
   const Session session(verb.input);
-  const ObserveData data = read_data(verb, session, common);
+  ObserveData data = read_data(verb, session, common);
+  if (verb.wants("matter")) {
+    data.evaluation = read_loss(verb, session, data.corpus, common);
+    data.folder = session.folder();
+  }
   const std::string part_file = common.out + ".part";
   Evidence so_far = begin(verb, session, data, common);
   if (verb.resume) {
@@ -169,10 +225,15 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   ObserveOptions options{.look = verb.wants("look"),
                          .know = verb.wants("know"),
                          .relate = verb.wants("relate"),
+                         .matter = verb.wants("matter"),
                          .probes = !verb.no_probes,
                          .all_pairs = verb.pairs == "all",
                          .gates = session.gates(),
                          .seed = common.seed};
+  options.importance.race = verb.race;
+  options.importance.layers = verb.ablate == "layers";
+  if (verb.ablate == "pairs") options.importance.pairs = ImportanceOptions::Pairs::attention;
+  options.importance.load.allow_nonfinite = verb.input.allow_nonfinite;
   if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);
   if (!verb.only.empty()) options.only = session.model().find_heads(verb.only);
   options.progress = [&](const std::string& part, int64_t done, int64_t total) {
@@ -225,6 +286,34 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->delimiter(',')
       ->check(CLI::IsMember({"look", "know", "relate", "matter"}).description(""))
       ->type_name("LIST");
+  const char* const group = "How much heads matter";
+  verb.add_option("--loss", options->loss,
+                  "lm, mlm, classify, translate, similarity or fidelity; default: lm of causal "
+                  "models, mlm of models with such an output, else fidelity, which needs no labels")
+      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
+                  .description(""))
+      ->type_name("TASK")
+      ->group(group);
+  add_list(verb, "--data", options->data,
+           "What the loss is taken over, as in docs/data.md; translate takes two; default: the "
+           "texts")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_option("--positions", options->positions,
+                  "Take the loss at this share of the tokens, drawn by the seed")
+      ->check(CLI::Range(1e-6, 1.).description(""))
+      ->type_name("SHARE")
+      ->group(group);
+  verb.add_option("--race", options->race,
+                  "Spend no more examples on a head than its standing at this tolerance needs")
+      ->check(finite(0))
+      ->type_name("TOLERANCE")
+      ->group(group);
+  verb.add_option("--ablate", options->ablate,
+                  "Close also pairs of heads of a layer, or whole layers: pairs, layers")
+      ->check(CLI::IsMember({"pairs", "layers"}).description(""))
+      ->type_name("WHAT")
+      ->group(group);
   verb.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
       ->type_name("LIST");
   verb.add_option("--pairs", options->pairs,

@@ -241,13 +241,33 @@ class EvidenceReader {
     }
   }
 
+  static std::vector<std::vector<int32_t>> read_positions(const JsonObject& json) {
+    std::vector<std::vector<int32_t>> positions;
+    const auto refuse = [&] {
+      json.refuse("positions", "positions are not lists of numbers", "a list for each example");
+    };
+    const nlohmann::json& lists = json.value("positions");
+    if (!lists.is_array()) refuse();
+    for (const nlohmann::json& list : lists) {
+      std::vector<int32_t>& of_example = positions.emplace_back();
+      if (!list.is_array()) refuse();
+      for (const nlohmann::json& position : list) {
+        if (!position.is_number_unsigned() || position.get<uint64_t>() > INT32_MAX) refuse();
+        of_example.push_back(position.get<int32_t>());
+      }
+    }
+    return positions;
+  }
+
   static LossEvidence read_loss(const JsonObject& json) {
     LossEvidence loss{.task = json.text("task"),
                       .value = json.number("value"),
                       .examples = json.integer("examples"),
                       .tokens = json.integer("tokens")};
     for (const std::string& name : json.names()) {
-      if (name != "task" && name != "value" && name != "examples" && name != "tokens") {
+      if (name == "positions") {
+        loss.positions = read_positions(json);
+      } else if (name != "task" && name != "value" && name != "examples" && name != "tokens") {
         loss.scores[name] = json.number(name);
       }
     }
@@ -333,6 +353,7 @@ std::string to_json(const Evidence& evidence) {
                     {"examples", evidence.loss->examples},
                     {"tokens", evidence.loss->tokens}};
     for (const auto& [name, score] : evidence.loss->scores) json["loss"][name] = score;
+    if (!evidence.loss->positions.empty()) json["loss"]["positions"] = evidence.loss->positions;
   }
   return json.dump() + "\n";
 }

@@ -56,6 +56,13 @@ double correlation(std::span<const double> a, std::span<const double> b,
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : kNaN;
 }
 
+/// The interval of 1 - alpha of what was seen.
+ConfidenceInterval holding(std::vector<double> seen, double alpha) {
+  std::erase_if(seen, [](double change) { return std::isnan(change); });
+  std::ranges::sort(seen);
+  return {quantile(seen, alpha / 2), quantile(seen, 1 - alpha / 2)};
+}
+
 }  // namespace
 
 double spearman(std::span<const double> a, std::span<const double> b,
@@ -133,38 +140,53 @@ void LossStatistic::resample(std::span<const Row> rows, const Row& base,
   }
 }
 
-std::vector<Interval> LossStatistic::intervals(std::span<const std::vector<double>> values,
-                                               std::span<const double> base, int64_t resamples,
-                                               uint64_t seed,
-                                               const std::function<void()>& check) const {
-  const auto n = static_cast<uint32_t>(base.size());
+std::vector<double> LossStatistic::resampled(std::span<const std::vector<double>> values,
+                                             const Row& base, int64_t resamples,
+                                             uint64_t seed) const {
+  const auto n = static_cast<uint32_t>(base.values.size());
+  const size_t count = values.size();
+  std::vector<Row> rows;
+  for (const std::vector<double>& of_row : values) rows.push_back(row(of_row));
+  std::vector<double> changes(resamples * count);
+  parallel_for(resamples, [&](int64_t r) {
+    std::vector<uint32_t> counts(n);
+    Random random(derived_seed(seed, static_cast<uint64_t>(r), 0, kResample));
+    for (uint32_t i = 0; i < n; ++i) ++counts[random.below(n)];
+    resample(rows, base, counts, std::span(changes).subspan(r * count, count));
+  });
+  return changes;
+}
+
+std::vector<ConfidenceInterval> LossStatistic::intervals(
+    std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
+    uint64_t seed, const std::function<void()>& check, double alpha) const {
   const Row of_base = row(base);
-  std::vector<Interval> intervals;
+  std::vector<ConfidenceInterval> intervals;
   for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
     if (check) check();
-    std::vector<Row> some;
-    for (const auto& of_row :
-         values.subspan(begin, std::min<size_t>(kRowsAtOnce, values.size() - begin))) {
-      some.push_back(row(of_row));
-    }
-    std::vector<double> changes(resamples * some.size());
-    parallel_for(resamples, [&](int64_t r) {
-      std::vector<uint32_t> counts(n);
-      Random random(derived_seed(seed, static_cast<uint64_t>(r), 0, kResample));
-      for (uint32_t i = 0; i < n; ++i) ++counts[random.below(n)];
-      resample(some, of_base, counts, std::span(changes).subspan(r * some.size(), some.size()));
-    });
-    for (size_t a = 0; a < some.size(); ++a) {
+    const size_t count = std::min<size_t>(kRowsAtOnce, values.size() - begin);
+    const std::vector<double> changes =
+        resampled(values.subspan(begin, count), of_base, resamples, seed);
+    for (size_t a = 0; a < count; ++a) {
       std::vector<double> of_row;
-      for (int64_t r = 0; r < resamples; ++r) {
-        const double change = changes[r * some.size() + a];
-        if (!std::isnan(change)) of_row.push_back(change);
-      }
-      std::ranges::sort(of_row);
-      intervals.push_back({quantile(of_row, 0.025), quantile(of_row, 0.975)});
+      for (int64_t r = 0; r < resamples; ++r) of_row.push_back(changes[r * count + a]);
+      intervals.push_back(holding(std::move(of_row), alpha));
     }
   }
   return intervals;
+}
+
+ConfidenceInterval LossStatistic::interval_of_mean(std::span<const std::vector<double>> values,
+                                                   std::span<const double> base, int64_t resamples,
+                                                   uint64_t seed) const {
+  const std::vector<double> changes = resampled(values, row(base), resamples, seed);
+  std::vector<double> means;
+  for (int64_t r = 0; r < resamples; ++r) {
+    double sum = 0;
+    for (size_t a = 0; a < values.size(); ++a) sum += changes[r * values.size() + a];
+    means.push_back(sum / static_cast<double>(values.size()));
+  }
+  return holding(std::move(means), 0.05);
 }
 
 }  // namespace headwise

@@ -32,16 +32,24 @@ class LossStatistic {
   /// The loss with `values` minus that with `base`.
   double change(std::span<const double> values, std::span<const double> base) const;
 
-  /// Of each row of `values`: the interval that holds 95 % of the changes over resamples of the
-  /// examples. All rows see the same resamples, which the seed draws. `check` is called now and
+  /// Of each row of `values`: the interval that holds 1 - alpha of the changes over resamples of
+  /// the examples. All rows see the same resamples, which the seed draws. `check` is called now and
   /// then, and may throw.
-  std::vector<Interval> intervals(std::span<const std::vector<double>> values,
-                                  std::span<const double> base, int64_t resamples, uint64_t seed,
-                                  const std::function<void()>& check = {}) const;
+  std::vector<ConfidenceInterval> intervals(std::span<const std::vector<double>> values,
+                                            std::span<const double> base, int64_t resamples,
+                                            uint64_t seed, const std::function<void()>& check = {},
+                                            double alpha = 0.05) const;
+  /// The same of the mean change of all rows.
+  ConfidenceInterval interval_of_mean(std::span<const std::vector<double>> values,
+                                      std::span<const double> base, int64_t resamples,
+                                      uint64_t seed) const;
 
  private:
   struct Row;  // of values
   Row row(std::span<const double> values) const;
+  /// [resamples, rows]
+  std::vector<double> resampled(std::span<const std::vector<double>> values, const Row& base,
+                                int64_t resamples, uint64_t seed) const;
   void resample(std::span<const Row> rows, const Row& base, std::span<const uint32_t> counts,
                 std::span<double> changes) const;
 

@@ -43,6 +43,7 @@ class Observation {
     part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
     part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
     part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
+    part("matter", options_.matter && data_.evaluation, [&] { weigh(); });
     keep_wanted();
     evidence_.layers = sum_up_layers(evidence_);
     return std::move(evidence_);
@@ -112,6 +113,21 @@ class Observation {
     watch(corpus_of(pronouns, &ObservedText::item, "probes"), WatchPass::coreference, true);
     watch(corpus_of(fields, &ObservedText::field, "probes"), WatchPass::fields, true);
     watch(corpus_of(rare, &ObservedText::rare, "probes"), WatchPass::rare, true);
+  }
+
+  void weigh() {
+    ImportanceOptions how = options_.importance;
+    how.gates = options_.gates;
+    how.seed = options_.seed;
+    for (const HeadIndex& head : options_.only) {
+      how.heads.push_back(model_.attentions()[head.site].first + head.index);
+    }
+    if (options_.progress) {
+      how.progress = [this](std::string_view step, int64_t done, int64_t total) {
+        options_.progress(std::string(step), done, total);
+      };
+    }
+    observe_importance(model_, data_.folder, *data_.evaluation, how, evidence_);
   }
 
   WatchProgress progress() const {

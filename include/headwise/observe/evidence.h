@@ -81,6 +81,9 @@ struct LossEvidence {
   double value = 0;
   int64_t examples = 0, tokens = 0;
   std::map<std::string, double> scores{};  // such as accuracy or BLEU
+  /// Of each example, the positions of its tokens that were scored: those that were hidden, or a
+  /// sample. Empty: all that could be.
+  std::vector<std::vector<int32_t>> positions{};
   bool operator==(const LossEvidence&) const = default;
 };
 

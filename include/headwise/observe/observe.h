@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,7 +10,9 @@
 
 #include "headwise/model/model.h"
 #include "headwise/observe/corpus.h"
+#include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
+#include "headwise/observe/importance.h"
 #include "headwise/text/probes.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/text/treebank.h"
@@ -21,18 +24,25 @@ struct ObserveData {
   ObservedCorpus corpus{};
   std::vector<TreeSentence> treebank{};
   std::vector<CoreferenceItem> coreference{};
+
+  /// What shows how much heads matter, and the folder of the model, which gradients are read from.
+  std::optional<EvaluationSet> evaluation{};
+  std::filesystem::path folder{};
 };
 
 struct ObserveOptions {
   bool look = true;                       // what heads look at
   bool know = true;                       // relations, coreference, parts of speech
   bool relate = true;                     // pairs of heads
+  bool matter = true;                     // gradients and ablations
   bool probes = true;                     // built-in sentences and repeated sequences
   bool all_pairs = false;                 // js between layers, too
   std::vector<HeadIndex> only{};          // the heads to write down; empty: all
   std::vector<float> gates{};             // [heads] of the model that is watched; empty: all 1
   std::optional<ProbeLexicon> lexicon{};  // of the probes; none: English
   uint64_t seed = 0;
+  /// Its heads, gates, seed and progress are those of the observation.
+  ImportanceOptions importance{};
 
   /// Called as the work goes on, with the part that it is at; may throw to stop.
   std::function<void(const std::string& part, int64_t done, int64_t total)> progress{};

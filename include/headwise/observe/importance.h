@@ -1,0 +1,80 @@
+// How much heads matter: what a loss does when they are closed, alone and together, and how it
+// hangs on their gates.
+//
+// docs/measures-matter.md says what each number means.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "headwise/observe/evaluation.h"
+#include "headwise/observe/evidence.h"
+
+namespace headwise {
+
+/// What the interval of a head's ablation says about it.
+enum class Standing {
+  essential,    // the loss rises by more than is tolerated
+  harmful,      // it falls
+  replaceable,  // it rises by no more than is tolerated
+  undecided,
+};
+std::string_view to_string(Standing standing);
+
+/// Under fidelity no head can do harm.
+Standing standing(const ConfidenceInterval& interval, double tolerance, LossTask task);
+
+/// How much the loss may rise: this share of it, or for fidelity, which is 0 for the model itself,
+/// this much.
+double tolerance_of(LossTask task, double loss, double share = 0.005);
+
+struct NamedHeads {
+  std::string name{};
+  std::vector<int64_t> heads{};  // among all heads of the model, see AttentionSite::first
+};
+
+struct ImportanceOptions {
+  bool gradient = true;
+  bool ablation_zero = true;
+  bool ablation_mean = true;
+
+  std::vector<int64_t> heads{};  // those that are measured; empty: all
+  std::vector<float> gates{};    // [heads] of the model that is measured; empty: all 1
+
+  /// Stop spending examples on a head once its standing at this tolerance (see tolerance_of) has
+  /// settled. None: every head gets all.
+  std::optional<double> race{};
+
+  /// Closed together; each beside halves of it, and as many heads at random.
+  std::vector<NamedHeads> groups{};
+  bool layers = false;  // every attention as a group, without halves and random heads
+
+  /// Synergy of pairs of heads: of one attention, or of all.
+  enum class Pairs { none, attention, all } pairs = Pairs::none;
+
+  int64_t draws = 20;        // of halves and of random heads
+  int64_t resamples = 1000;  // of the bootstrap
+  uint64_t seed = 0;
+  LoadOptions load{};  // of the model, which gradients read once more
+
+  /// The step that is under way ("gradient", "ablation", "groups", "pairs"), work done and all of
+  /// it. May throw to stop.
+  std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
+};
+
+/// Adds to the heads of the evidence: gradient, gradient_normalised, ablation_zero and
+/// ablation_mean, with the examples that each got as n; to its loss; to its groups ablation_zero,
+/// and of named ones ablation_zero_half, ablation_zero_random and above_random; to its pairs
+/// synergy. `folder` is the model's. Heads that the loss does not look at are left out. Throws
+/// Error if the examples do not fit the model.
+void observe_importance(const Model& model, const std::filesystem::path& folder,
+                        const EvaluationSet& set, const ImportanceOptions& options,
+                        Evidence& evidence);
+
+}  // namespace headwise

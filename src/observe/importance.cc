@@ -1,0 +1,385 @@
+// Measures how much heads matter, and writes it down.
+#include "headwise/observe/importance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/random.h"
+#include "headwise/core/seed.h"
+#include "observe/gate_gradients.h"
+#include "observe/label_scores.h"
+#include "observe/loss_sweep.h"
+#include "observe/loss_table.h"
+#include "observe/race.h"
+
+namespace headwise {
+namespace {
+
+enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
+
+constexpr int64_t kPairsAtOnce = 512;  // whose losses of all examples are in memory
+
+/// `count` of these heads.
+std::vector<int64_t> draw(std::vector<int64_t> heads, int64_t count, Random random) {
+  const auto n = std::ssize(heads);
+  count = std::min(count, n);
+  for (int64_t i = 0; i < count; ++i) {
+    std::swap(heads[i], heads[i + random.below(static_cast<uint32_t>(n - i))]);
+  }
+  heads.resize(count);
+  return heads;
+}
+
+class Importance {
+ public:
+  Importance(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
+             const ImportanceOptions& options, Evidence& evidence)
+      : model_(model),
+        folder_(folder),
+        set_(set),
+        options_(options),
+        evidence_(evidence),
+        pooling_(pooling_of(folder)),
+        sweep_(model, pooling_, set, {.gates = options.gates}),
+        statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
+        heads_(wanted()) {}
+
+  void run() {
+    if (options_.gradient) measure_gradients();
+    measure_heads();
+    measure_groups();
+    if (options_.pairs != ImportanceOptions::Pairs::none) measure_pairs();
+  }
+
+ private:
+  static SentencePooling pooling_of(const std::filesystem::path& folder) {
+    auto found = SentencePooling::find(folder);
+    return found ? std::move(*found) : SentencePooling::mean();
+  }
+
+  /// Those asked for that the loss looks at.
+  std::vector<int64_t> wanted() const {
+    const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
+    std::vector<int64_t> all;
+    for (const AttentionSite& site : model_.attentions()) {
+      for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+        if (decodes || site.side == Side::encoder) all.push_back(site.first + h);
+      }
+    }
+    if (options_.heads.empty()) return all;
+    const std::set<int64_t> looked_at(all.begin(), all.end());
+    std::vector<int64_t> some;
+    for (const int64_t head : options_.heads) {
+      check(head);
+      if (looked_at.contains(head)) some.push_back(head);
+    }
+    std::ranges::sort(some);
+    some.erase(std::ranges::unique(some).begin(), some.end());
+    return some;
+  }
+
+  void check(int64_t head) const {
+    if (head >= 0 && head < model_.heads()) return;
+    throw Error({.what = "there is no such head",
+                 .got = fmt::format("{}", head),
+                 .expected = fmt::format("0 to {}", model_.heads() - 1)});
+  }
+
+  std::string name_of(int64_t head) const {
+    for (const AttentionSite& site : model_.attentions()) {
+      const int64_t h = head - site.first;
+      if (h >= 0 && h < std::ssize(site.heads)) return site.head_name(h);
+    }
+    return "";
+  }
+
+  /// Of one who may be left out of the evidence.
+  void add(int64_t head, const std::string& name, const Measure& measure) {
+    const auto found = std::ranges::find(evidence_.heads, name_of(head), &HeadEvidence::head);
+    if (found != evidence_.heads.end()) found->measures.add(name, measure);
+  }
+
+  LossSweep::Progress progress(const char* step) const {
+    if (!options_.progress) return {};
+    return [this, step](int64_t done, int64_t total) { options_.progress(step, done, total); };
+  }
+
+  std::vector<int64_t> all_examples() const {
+    std::vector<int64_t> all(set_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  void measure_gradients() {
+    TrainableModel trainable = load_for_gradients(folder_, set_.task, options_.load);
+    const GateGradients gradients = gate_gradients(
+        trainable, pooling_, set_,
+        {.gates = options_.gates, .seed = options_.seed, .progress = progress("gradient")});
+    std::vector<double> norms(model_.heads());
+    for (const AttentionSite& site : model_.attentions()) {
+      double squares = 0;
+      for (size_t h = 0; h < site.heads.size(); ++h) {
+        squares += gradients.scores[site.first + h] * gradients.scores[site.first + h];
+      }
+      std::fill_n(norms.begin() + site.first, site.heads.size(), std::sqrt(squares));
+    }
+    for (const int64_t head : heads_) {
+      const double score = gradients.scores[head];
+      add(head, "gradient", {.value = score, .n = gradients.examples});
+      add(head, "gradient_normalised", {.value = score / norms[head], .n = gradients.examples});
+    }
+  }
+
+  void measure_heads() {
+    std::vector<Ablation> ablations;
+    for (const bool mean : {false, true}) {
+      if (!(mean ? options_.ablation_mean : options_.ablation_zero)) continue;
+      for (const int64_t head : heads_) ablations.push_back({.heads = {head}, .mean = mean});
+    }
+    RaceResult result;
+    if (options_.race && !ablations.empty()) {
+      result = race(sweep_, ablations,
+                    {.tolerance = *options_.race,
+                     .resamples = options_.resamples,
+                     .seed = options_.seed,
+                     .progress = progress("ablation")});
+    } else {
+      SweepValues values = sweep_.run(ablations, all_examples(), progress("ablation"));
+      result.base = std::move(values.base);
+      result.labels = std::move(values.labels);
+      result.ablations = measures(values.ablated, result.base);
+    }
+    for (size_t a = 0; a < ablations.size(); ++a) {
+      add(ablations[a].heads[0], ablations[a].mean ? "ablation_mean" : "ablation_zero",
+          result.ablations[a]);
+    }
+    if (options_.ablation_zero && !options_.race) {
+      for (size_t i = 0; i < heads_.size(); ++i) changes_.push_back(result.ablations[i].value);
+    }
+    base_ = std::move(result.base);
+    note_loss(result.labels);
+  }
+
+  std::vector<Measure> measures(std::span<const std::vector<double>> rows,
+                                std::span<const double> base) const {
+    const std::vector<ConfidenceInterval> intervals =
+        statistic_.intervals(rows, base, options_.resamples, options_.seed);
+    std::vector<Measure> measures;
+    for (size_t a = 0; a < rows.size(); ++a) {
+      measures.push_back(
+          {.value = statistic_.change(rows[a], base), .n = set_.size(), .interval = intervals[a]});
+    }
+    return measures;
+  }
+
+  void note_loss(std::span<const int32_t> labels) {
+    const std::span<const int64_t> tokens = sweep_.scorer().tokens();
+    LossEvidence loss{.task = std::string(to_string(set_.task)),
+                      .value = statistic_.loss(base_),
+                      .examples = set_.size(),
+                      .tokens = scores_tokens(set_.task)
+                                    ? std::accumulate(tokens.begin(), tokens.end(), int64_t{0})
+                                    : set_.examples.all.tokens(),
+                      .positions = set_.positions};
+    if (set_.task == LossTask::similarity) loss.scores["spearman"] = 1 - loss.value;
+    if (set_.task == LossTask::classify) {
+      loss.scores = label_scores(labels, set_.examples.all.labels, model_.output_width());
+    }
+    evidence_.loss = std::move(loss);
+  }
+
+  void measure_groups() {
+    std::vector<Ablation> ablations;
+    std::vector<GroupEvidence> groups;
+    const auto begin_group = [&](const std::string& name, const std::vector<int64_t>& heads) {
+      GroupEvidence& group = groups.emplace_back(GroupEvidence{.name = name});
+      for (const int64_t head : heads) group.heads.push_back(name_of(head));
+      ablations.push_back({.heads = heads});
+    };
+    for (const NamedHeads& group : options_.groups) {
+      for (const int64_t head : group.heads) check(head);
+      begin_group(group.name, group.heads);
+      const uint64_t number = groups.size() - 1;
+      const int64_t half = (std::ssize(group.heads) + 1) / 2;
+      for (uint32_t i = 0; i < options_.draws; ++i) {
+        ablations.push_back(
+            {.heads =
+                 draw(group.heads, half, Random(derived_seed(options_.seed, number, i, kHalves)))});
+      }
+      for (uint32_t i = 0; i < options_.draws; ++i) {
+        ablations.push_back(
+            {.heads = draw(heads_, std::ssize(group.heads),
+                           Random(derived_seed(options_.seed, number, i, kRandom)))});
+      }
+    }
+    const size_t named = groups.size();
+    for (const AttentionSite& site : model_.attentions()) {
+      if (!options_.layers || site.heads.empty()) continue;
+      std::vector<int64_t> heads(site.heads.size());
+      std::iota(heads.begin(), heads.end(), site.first);
+      if (std::ranges::binary_search(heads_, heads[0])) begin_group(site.name, heads);
+    }
+    if (groups.empty()) return;
+    const SweepValues values = sweep_.run(ablations, all_examples(), progress("groups"));
+    std::span<const std::vector<double>> rows = values.ablated;
+    const auto take = [&](size_t count) {
+      const std::span<const std::vector<double>> some = rows.first(count);
+      rows = rows.subspan(count);
+      return some;
+    };
+    for (size_t g = 0; g < groups.size(); ++g) {
+      Measures& to = groups[g].measures;
+      const Measure whole = measures(take(1), base_)[0];
+      to.add("ablation_zero", whole);
+      if (g >= named || options_.draws == 0) continue;
+      to.add("ablation_zero_half", mean_of(take(options_.draws)));
+      const std::span<const std::vector<double>> random = take(options_.draws);
+      to.add("ablation_zero_random", mean_of(random));
+      int64_t below = 0;
+      for (const std::vector<double>& row : random) {
+        below += statistic_.change(row, base_) < whole.value;
+      }
+      to.add("above_random",
+             {.value = static_cast<double>(below) / static_cast<double>(options_.draws),
+              .n = options_.draws});
+    }
+    for (GroupEvidence& group : groups) {
+      std::erase_if(evidence_.groups,
+                    [&](const GroupEvidence& old) { return old.name == group.name; });
+      evidence_.groups.push_back(std::move(group));
+    }
+  }
+
+  /// Of several draws.
+  Measure mean_of(std::span<const std::vector<double>> rows) const {
+    double sum = 0;
+    for (const std::vector<double>& row : rows) sum += statistic_.change(row, base_);
+    return {
+        .value = sum / static_cast<double>(rows.size()),
+        .n = std::ssize(rows),
+        .interval = statistic_.interval_of_mean(rows, base_, options_.resamples, options_.seed)};
+  }
+
+  void measure_pairs() {
+    if (changes_.empty()) {
+      std::vector<Ablation> alone;
+      for (const int64_t head : heads_) alone.push_back({.heads = {head}});
+      for (const auto& row : sweep_.run(alone, all_examples(), progress("pairs")).ablated) {
+        changes_.push_back(statistic_.change(row, base_));
+      }
+    }
+    const bool all = options_.pairs == ImportanceOptions::Pairs::all;
+    std::map<std::string, PairMatrix>& matrices = evidence_.pairs["synergy"];
+    matrices.clear();
+    struct Pair {
+      PairMatrix* matrix;
+      int64_t a, b;  // in the matrix
+      size_t i, j;   // in heads_
+    };
+    std::vector<Pair> pairs;
+    const auto add_group = [&](const std::string& name, int64_t first, int64_t count) {
+      std::vector<std::string> names;
+      for (int64_t h = first; h < first + count; ++h) names.push_back(name_of(h));
+      PairMatrix& matrix = matrices[name] = pair_matrix(std::move(names));
+      for (size_t i = 0; i < heads_.size(); ++i) {
+        for (size_t j = i + 1; j < heads_.size(); ++j) {
+          const int64_t a = heads_[i] - first, b = heads_[j] - first;
+          if (a >= 0 && b < count) pairs.push_back({&matrix, a, b, i, j});
+        }
+      }
+    };
+    if (all) {
+      add_group("all", 0, model_.heads());
+    } else {
+      for (const AttentionSite& site : model_.attentions()) {
+        add_group(site.name, site.first, std::ssize(site.heads));
+      }
+    }
+    const auto total = std::ssize(pairs);
+    for (int64_t begin = 0; begin < total; begin += kPairsAtOnce) {
+      const int64_t end = std::min(begin + kPairsAtOnce, total);
+      std::vector<Ablation> together;
+      for (int64_t p = begin; p < end; ++p) {
+        together.push_back({.heads = {heads_[pairs[p].i], heads_[pairs[p].j]}});
+      }
+      const SweepValues values =
+          sweep_.run(together, all_examples(), [&](int64_t done, int64_t of) {
+            if (!options_.progress) return;
+            const double share = static_cast<double>(done) / static_cast<double>(of);
+            options_.progress(
+                "pairs", begin + static_cast<int64_t>(share * static_cast<double>(end - begin)),
+                total);
+          });
+      for (int64_t p = begin; p < end; ++p) {
+        const Pair& pair = pairs[p];
+        const double synergy = statistic_.change(values.ablated[p - begin], base_) -
+                               changes_[pair.i] - changes_[pair.j];
+        pair.matrix->at(pair.a, pair.b) = pair.matrix->at(pair.b, pair.a) = synergy;
+      }
+    }
+  }
+
+  const Model& model_;
+  const std::filesystem::path& folder_;
+  const EvaluationSet& set_;
+  const ImportanceOptions& options_;
+  Evidence& evidence_;
+  SentencePooling pooling_;
+  LossSweep sweep_;
+  LossStatistic statistic_;
+  std::vector<int64_t> heads_;   // that are measured, ascending
+  std::vector<double> base_;     // values of the examples
+  std::vector<double> changes_;  // of heads_, by zero ablation of all examples; empty: not yet
+};
+
+}  // namespace
+
+std::string_view to_string(Standing standing) {
+  switch (standing) {
+    case Standing::essential:
+      return "essential";
+    case Standing::harmful:
+      return "harmful";
+    case Standing::replaceable:
+      return "replaceable";
+    case Standing::undecided:
+      return "undecided";
+  }
+  return "";
+}
+
+Standing standing(const ConfidenceInterval& interval, double tolerance, LossTask task) {
+  if (interval.low > tolerance) return Standing::essential;
+  if (interval.high < 0 && task != LossTask::fidelity) return Standing::harmful;
+  if (interval.high <= tolerance) return Standing::replaceable;
+  return Standing::undecided;
+}
+
+double tolerance_of(LossTask task, double loss, double share) {
+  return task == LossTask::fidelity ? share : share * loss;
+}
+
+void observe_importance(const Model& model, const std::filesystem::path& folder,
+                        const EvaluationSet& set, const ImportanceOptions& options,
+                        Evidence& evidence) {
+  if (options.draws < 0 || options.resamples < 1) {
+    throw Error({.what = "an importance cannot be drawn so often",
+                 .got = fmt::format("{} draws, {} resamples", options.draws, options.resamples),
+                 .expected = "at least 0, at least 1"});
+  }
+  if (options.race && !(*options.race > 0)) {
+    throw Error({.what = "this cannot be tolerated",
+                 .where = "race",
+                 .got = fmt::format("{}", *options.race),
+                 .expected = "above 0"});
+  }
+  Importance(model, folder, set, options, evidence).run();
+}
+
+}  // namespace headwise
