@@ -104,7 +104,7 @@ TEST(MiniLmKnows, WhomPronounsStandFor) {
   EXPECT_EQ(best.chosen.n + best.measured.n, 200);
   EXPECT_GT(best.measured.interval->low, 0.5) << best.head;
   for (const Measures& head : watched.heads) {
-    EXPECT_EQ(head.find("coreference/before")->n + head.find("coreference/after")->n, 300);
+    EXPECT_EQ(head.find("coreference/before")->n + head.find("coreference/after")->n, 200);
   }
 }
 

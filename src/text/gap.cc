@@ -49,8 +49,7 @@ class Row {
     for (size_t c = 0; c < kUrl; ++c) {
       at_[c] = static_cast<size_t>(std::ranges::find(names, kColumns[c]) - names.begin());
       if (at_[c] < columns_) continue;
-      refuse(lines_, "a column is missing", quote(header),
-             quote(kColumns[c]) + " among them",
+      refuse(lines_, "a column is missing", quote(header), quote(kColumns[c]) + " among them",
              "the first line names the columns, separated by tabs");
     }
   }
