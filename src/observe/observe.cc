@@ -161,6 +161,25 @@ class Observation {
     }
     std::erase_if(evidence_.heads,
                   [&](const HeadEvidence& head) { return !wanted.contains(head.head); });
+    for (auto& [name, groups] : evidence_.pairs) {
+      for (auto& [group, matrix] : groups) matrix = part_of(matrix, wanted);
+      std::erase_if(groups, [](const auto& group) { return group.second.heads.empty(); });
+    }
+  }
+
+  static PairMatrix part_of(const PairMatrix& all, const std::set<std::string>& wanted) {
+    std::vector<int64_t> kept;
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < std::ssize(all.heads); ++i) {
+      if (!wanted.contains(all.heads[i])) continue;
+      kept.push_back(i);
+      names.push_back(all.heads[i]);
+    }
+    PairMatrix part = pair_matrix(std::move(names));
+    for (size_t a = 0; a < kept.size(); ++a) {
+      for (size_t b = 0; b < kept.size(); ++b) part.at(a, b) = all.at(kept[a], kept[b]);
+    }
+    return part;
   }
 
   const Model& model_;
