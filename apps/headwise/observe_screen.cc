@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
+#include "headwise/observe/importance.h"
 #include "verb.h"
 
 namespace headwise::program {
@@ -55,7 +57,8 @@ std::string layers(const Evidence& evidence) {
 struct Line {
   const char* title;
   const char* measure;
-  double least;  // below it a head does not stand out
+  double least;                  // below it a head does not stand out
+  const char* beside = nullptr;  // a measure that it must exceed by so much
 };
 
 /// The heads with the highest values, if they are worth naming.
@@ -66,21 +69,21 @@ std::string standing_out(const Evidence& evidence) {
                                     {"first token", "mass_first", 0.5},
                                     {"special tokens", "mass_special", 0.7},
                                     {"punctuation", "mass_punctuation", 0.3},
-                                    {"rare tokens", "rare_share", 0.3},
+                                    {"rare tokens", "rare_share", 0.25, "rare_chance"},
                                     {"similar meaning", "semantic", 0.2},
                                     {"diagonal", "diagonal", 0.6},
                                     {"induction", "induction", 0.2},
                                     {"duplicate token", "duplicate", 0.2},
                                     {"says the same", "constancy", 0.7},
-                                    {"next word's logit", "direct_logit", 0.1},
-                                    {"essential", "ablation_zero", 0}};
+                                    {"next word's logit", "direct_logit", 0.1}};
   std::string text;
   for (const Line& line : kLines) {
     std::vector<std::pair<double, std::string>> heads;
     for (const HeadEvidence& head : evidence.heads) {
       const Measure* measure = head.measures.find(line.measure);
       if (measure == nullptr) measure = head.probes.find(line.measure);
-      if (measure != nullptr && measure->value > line.least) {
+      const Measure* const beside = line.beside ? head.measures.find(line.beside) : nullptr;
+      if (measure != nullptr && measure->value > line.least + (beside ? beside->value : 0)) {
         heads.emplace_back(-measure->value, head.head);
       }
     }
@@ -96,11 +99,40 @@ std::string standing_out(const Evidence& evidence) {
   return text.empty() ? text : "\nheads that stand out\n" + text;
 }
 
+/// Which heads the model cannot do without, and how many it can.
+std::string importance(const Evidence& evidence) {
+  if (!evidence.loss) return "";
+  const LossTask task = loss_task(evidence.loss->task);
+  const double tolerance = tolerance_of(task, evidence.loss->value);
+  std::map<Standing, std::vector<std::pair<double, std::string>>> heads;
+  for (const HeadEvidence& head : evidence.heads) {
+    const Measure* const ablation = head.measures.find("ablation_zero");
+    if (ablation == nullptr || !ablation->interval) continue;
+    heads[standing(*ablation->interval, tolerance, task)].emplace_back(-ablation->value, head.head);
+  }
+  std::string text;
+  for (auto& [standing, all] : heads) {
+    std::ranges::stable_sort(all, {}, &std::pair<double, std::string>::first);
+    text += fmt::format("{:<14}{:>4} ", to_string(standing), all.size());
+    for (size_t i = 0; i < std::min(kShown, all.size()); ++i) {
+      text += fmt::format("  {} {:+.4f}", all[i].second, -all[i].first);
+    }
+    text += all.size() > kShown ? "  …\n" : "\n";
+  }
+  if (text.empty()) return text;
+  return fmt::format(
+      "\nhow much heads matter: what closing one adds to the loss ({}{})\n{}", evidence.loss->task,
+      task == LossTask::fidelity ? ", 1 - cosine" : fmt::format(" {:.4f}", evidence.loss->value),
+      text);
+}
+
 /// Per relation the head that was chosen on one half and measured on the other.
 std::string best_heads(const std::map<std::string, BestHead>& best, const std::string& title) {
   std::vector<std::pair<std::string, const BestHead*>> lines;
   for (const auto& [name, head] : best) {
-    if (head.measured.value > head.measured.baseline.value_or(0)) lines.emplace_back(name, &head);
+    const Measure& measured = head.measured;
+    if (measured.baseline && measured.interval && measured.interval->low > *measured.baseline)
+      lines.emplace_back(name, &head);
   }
   if (lines.empty()) return "";
   std::ranges::stable_sort(lines, [](const auto& a, const auto& b) {
@@ -128,14 +160,11 @@ std::string for_people(const Evidence& evidence) {
   std::string text = fmt::format("{}: {}, {} heads\n", evidence.model.name,
                                  evidence.model.architecture, evidence.heads.size());
   for (const auto& [kind, corpus] : evidence.corpora) {
-    text += fmt::format("{}: {}, {} texts, {} tokens\n", kind, corpus.name, grouped(corpus.texts),
-                        grouped(corpus.tokens));
+    text +=
+        fmt::format("{}: {}, {} texts{}\n", kind, corpus.name, grouped(corpus.texts),
+                    corpus.tokens > 0 ? fmt::format(", {} tokens", grouped(corpus.tokens)) : "");
   }
-  if (evidence.loss) {
-    text += fmt::format("loss: {} {:.4f} over {} examples\n", evidence.loss->task,
-                        evidence.loss->value, grouped(evidence.loss->examples));
-  }
-  return text + "\n" + layers(evidence) + standing_out(evidence) +
+  return text + "\n" + layers(evidence) + standing_out(evidence) + importance(evidence) +
          best_heads(evidence.best, "who knows") +
          best_heads(evidence.best_probes, "who knows, on the probes");
 }
