@@ -15,6 +15,19 @@ void append(std::vector<Phrase>& list, std::vector<Phrase> more) {
   std::ranges::move(more, std::back_inserter(list));
 }
 
+const std::string& first_word(const Phrase& phrase) {
+  return phrase.before.empty() ? phrase.form : first_word(phrase.before.front());
+}
+
+/// Not "the judge that that teacher greeted", if the language has another pronoun.
+void avoid_repetition(const std::vector<std::string>& pronouns, Phrase& relative_clause) {
+  auto& words = relative_clause.before;
+  if (words.size() < 2 || first_word(words[1]) != words[0].form) return;
+  const auto other =
+      std::ranges::find_if(pronouns, [&](const std::string& one) { return one != words[0].form; });
+  if (other != pronouns.end()) words[0].form = *other;
+}
+
 }  // namespace
 
 Nominal ProbeGrammar::name(bool female) {
@@ -244,6 +257,7 @@ bool ProbeGrammar::add_relative_clause(const std::string& kind, Nominal& nominal
   (acts ? parts.subject : parts.object) = std::move(who);
   Phrase inner = clause(std::move(parts)).phrase;
   inner.relation = "acl:relcl";
+  avoid_repetition(acts ? forms->subject : forms->object, inner);
   nominal.phrase.after.push_back(std::move(inner));
   nominal.heavy = true;
   return true;

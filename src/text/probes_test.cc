@@ -107,6 +107,7 @@ TEST(ProbeSentences, Agree) {
     for (size_t i = 0; i < sentence.words.size(); ++i) {
       const TreeWord& word = sentence.words[i];
       const std::string form = small(word.form);
+      EXPECT_TRUE(i == 0 || form != sentence.words[i - 1].form) << form << " twice";
       if (word.relation != "det" && word.relation != "nummod") continue;
       const std::string& noun = sentence.words[word.head].form;
       if (form == "a" || form == "an") {
