@@ -45,9 +45,11 @@ void make_folder(const std::filesystem::path& folder) {
                .got = error ? error.message() : "a file of that name"});
 }
 
+constexpr size_t kLongest = 100;  // of texts that are shown, in bytes
+
 /// The sentence, of the first ones, whose subject is farthest from its verb.
 std::string example_of(const std::vector<TreeSentence>& sentences) {
-  constexpr size_t kFirst = 40, kLongest = 100;
+  constexpr size_t kFirst = 40;
   const TreeWord* subject = nullptr;
   const TreeSentence* chosen = nullptr;
   int64_t farthest = 0;
@@ -71,13 +73,13 @@ std::string for_people(const Probes& probes, const ProbeLexicon& lexicon,
                        const std::string& folder) {
   std::string text = fmt::format("{} probes in {}\n\n", lexicon.language(), folder);
   const auto row = [&](size_t count, const char* what, const char* file) {
-    text += fmt::format("{:>9}  {:<40}{}\n", grouped(static_cast<int64_t>(count)), what, file);
+    text += fmt::format("{:>9}  {:<44}{}\n", grouped(static_cast<int64_t>(count)), what, file);
   };
   row(probes.sentences.size(), "sentences with their trees", "sentences.conllu");
   row(probes.coreference.size(), "pronouns with two names", "coreference.tsv");
   row(probes.fields.size(), "lists of words of four semantic fields", "fields.tsv");
   row(probes.rare.size(), "sentences with one rare word", "rare.tsv");
-  text += fmt::format("{:>9}  {:<40}{}\n", "", "the words, to start another language from",
+  text += fmt::format("{:>9}  {:<44}{}\n", "", "the words, to start another language from",
                       "lexicon.json");
   std::string examples = example_of(probes.sentences);
   if (!probes.coreference.empty()) {
@@ -86,8 +88,10 @@ std::string for_people(const Probes& probes, const ProbeLexicon& lexicon,
         fmt::format("  {}\n    \"{}\" is {}, not {}\n", item.text, part(item.text, item.pronoun),
                     part(item.text, item.right), part(item.text, item.wrong));
   }
-  if (!probes.rare.empty()) {
-    const RareItem& item = probes.rare.front();
+  const auto short_enough = [](const RareItem& item) { return item.text.size() <= kLongest; };
+  const auto rare = std::ranges::find_if(probes.rare, short_enough);
+  if (rare != probes.rare.end()) {
+    const RareItem& item = *rare;
     examples +=
         fmt::format("  {}\n    \"{}\" is the rare word\n", item.text, part(item.text, item.word));
   }
