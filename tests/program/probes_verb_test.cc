@@ -1,11 +1,10 @@
 // headwise probes: files that read back as what they were made of, and messages.
-#include "headwise/text/probes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "headwise/text/probes.h"
 #include "io/io_testing.h"
 #include "program/program.h"
 
