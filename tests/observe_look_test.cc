@@ -212,7 +212,9 @@ ObservedCorpus random_corpus(const Model& model) {
     }
     return ids;
   };
-  for (const int64_t length : {1, 2, 7, 12, 19}) {
+  std::vector<int64_t> lengths = {1, 2, 7, 12, 19};
+  lengths.resize(120, 20);  // more than one batch
+  for (const int64_t length : lengths) {
     ObservedText text{.ids = draw(length, model.config().vocabulary)};
     text.encoding.special.assign(length, 0);
     text.encoding.special.front() = 1;
@@ -331,7 +333,9 @@ TEST_P(Looking, GivesTheSameBitsForAnyNumberOfThreads) {
     set_threads(count);
     return observe(model_, nullptr, data, {.know = false, .relate = false, .probes = false});
   };
+  const int before = threads();
   const Evidence one = run(1), three = run(3);
+  set_threads(before);
   EXPECT_EQ(one, three);
 }
 
@@ -344,7 +348,7 @@ TEST_P(Looking, ReadsBackWhatItWrote) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Looking,
                          testing::Values("bert", "gpt2", "llama", "mistral", "gpt_neox", "marian",
-                                         "t5", "bert_fixed", "gpt2_mixed"),
+                                         "t5", "bert_fixed", "gpt2_mixed", "llama_pruned"),
                          [](const auto& info) { return info.param; });
 
 /// The logit of the next token minus the mean logit, when a head's contribution is left out of the

@@ -61,5 +61,29 @@ TEST(ObserveReal, SeesInStories15mWhatPyTorchSees) {
   expect_golden("stories15m", kStories15m);
 }
 
+TEST(ObserveReal, FindsThePreviousTokenHeadOfStories15mAndNoInduction) {
+  SKIP_WITHOUT(kStories15m);
+  const Model model = Model::load(kStories15m);
+  const Tokenizer tokenizer = Tokenizer::load(kStories15m);
+  ObserveData data;
+  for (const char* text :
+       {"Once upon a time, there was a little girl named Lily. She loved to play outside in the "
+        "park.",
+        "Tom and his dog went to the park. They saw a big red ball and wanted to play with it."}) {
+    data.corpus.texts.push_back(observed_text(model, tokenizer, text, "text"));
+  }
+  const Evidence evidence =
+      observe(model, &tokenizer, data, {.know = false, .relate = false, .matter = false});
+  std::string best;
+  double most = 0;
+  for (const HeadEvidence& head : evidence.heads) {
+    const double previous = head.measures.find("mass_previous")->value;
+    if (previous > most) most = previous, best = head.head;
+    EXPECT_LE(head.measures.find("induction")->value, 0.05) << head.head;
+  }
+  EXPECT_EQ(best, "L2.H0");
+  EXPECT_NEAR(most, 0.86, 0.05);
+}
+
 }  // namespace
 }  // namespace headwise

@@ -49,12 +49,20 @@ std::string hash_of(std::span<const std::filesystem::path> files) {
 std::string hash_of(const ObservedCorpus& corpus) {
   Sha256 sha;
   for (const ObservedText& text : corpus.texts) {
-    const auto size = static_cast<uint64_t>(text.ids.size());
-    sha.add(std::as_bytes(std::span(&size, 1)));
+    const uint64_t sizes[] = {text.ids.size(), text.types.size(), text.decoder_ids.size()};
+    sha.add(std::as_bytes(std::span(sizes)));
     sha.add(std::as_bytes(std::span(text.ids)));
+    sha.add(std::as_bytes(std::span(text.types)));
     sha.add(std::as_bytes(std::span(text.decoder_ids)));
   }
   return sha.finish();
+}
+
+/// The last part of a folder's path, or an id as it was given.
+std::string name_of(const std::string& model) {
+  if (!std::filesystem::is_directory(model)) return model;
+  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 ObservedCorpus read_corpus(const ObserveVerb& verb, const Session& session,
@@ -66,7 +74,11 @@ ObservedCorpus read_corpus(const ObserveVerb& verb, const Session& session,
   Progress progress(std::ssize(inputs), "texts", common.quiet);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input& input = inputs[i];
-    if (input.encoding.ids.empty()) continue;  // an empty line says nothing about heads
+    // An empty line says nothing about heads.
+    if (std::ranges::all_of(input.encoding.special, [](uint8_t put) { return put != 0; }) &&
+        (input.encoding.ids.empty() || !input.encoding.special.empty())) {
+      continue;
+    }
     if (session.config().encoder_decoder()) {
       prepare_decoder(session, common.seed, i, input);
       progress.advance(1);
@@ -126,9 +138,10 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
       source.add(text.ids, text.types);
       if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
     }
+    const bool hides = session.tokenizer() != nullptr && session.tokenizer()->special_tokens().mask;
     if (task == LossTask::lm) {
       set = next_tokens(source);
-    } else if (task == LossTask::mlm && session.tokenizer() != nullptr) {
+    } else if (task == LossTask::mlm && hides) {
       set = hidden_tokens(source, masking_of(*session.tokenizer(), config), common.seed);
     } else if (task == LossTask::fidelity) {
       set = unlabelled(source, target);
@@ -139,6 +152,8 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
     misuse("--loss: give texts, or --data");
   }
   if (!set) return set;
+  const bool asked = !verb.loss.empty() || !verb.data.empty();
+  if (!asked && task != LossTask::fidelity && set->examples.all.scored() == 0) return std::nullopt;
   if (verb.sample > 0) sample_examples(*set, verb.sample, common.seed);
   if (verb.positions) sample_positions(*set, *verb.positions, common.seed);
   return set;
@@ -148,7 +163,7 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
                const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
   const TensorFiles weights = TensorFiles::open(session.folder());
-  evidence.model = {.name = session.folder().filename().string(),
+  evidence.model = {.name = name_of(verb.input.model),
                     .architecture = session.config().architecture.empty()
                                         ? session.config().model_type
                                         : session.config().architecture,
@@ -200,8 +215,12 @@ std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh
                  .hint = "leave --resume away to begin anew"});
   };
   check(left.model == fresh.model, "model");
-  check(left.corpora == fresh.corpora, "text, treebank or file of coreference");
-  check(left.options == fresh.options, "set of options");
+  check(left.corpora == fresh.corpora, "text, treebank, coreference, data or lexicon");
+  const bool same = std::ranges::all_of(fresh.options, [&](const auto& option) {
+    const auto at = left.options.find(option.first);
+    return at != left.options.end() && at->second == option.second;
+  });
+  check(same, "set of options");
   return left;
 }
 

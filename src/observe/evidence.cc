@@ -355,7 +355,7 @@ std::string to_json(const Evidence& evidence) {
     for (const auto& [name, score] : evidence.loss->scores) json["loss"][name] = score;
     if (!evidence.loss->positions.empty()) json["loss"]["positions"] = evidence.loss->positions;
   }
-  return json.dump() + "\n";
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Evidence evidence_from_json(std::string_view text, const std::string& where) {

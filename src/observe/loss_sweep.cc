@@ -150,7 +150,7 @@ class LossSweep::Filling {
     for (size_t a = 0; a < variants.size(); ++a) {
       if (variants[a].empty()) {
         values.ablated[a] = values.base;
-      } else if (ran_[a] == 0) {
+      } else if (ran_[a] == 0 && !batches_.empty()) {
         std::ranges::fill(values.ablated[a], kNaN);
       }
     }

@@ -15,6 +15,16 @@
 namespace headwise {
 namespace {
 
+void check_vocabulary(std::span<const int32_t> ids, int64_t vocabulary, const std::string& where) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < vocabulary) continue;
+    throw Error({.what = "a token id is not in the vocabulary",
+                 .where = where,
+                 .got = fmt::format("{}", id),
+                 .expected = fmt::format("0 to {}", vocabulary - 1)});
+  }
+}
+
 class Observation {
  public:
   Observation(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
@@ -23,7 +33,10 @@ class Observation {
         tokenizer_(tokenizer),
         data_(data),
         options_(options),
-        evidence_(so_far.heads.empty() ? no_evidence(model) : std::move(so_far)) {}
+        evidence_(so_far.heads.empty() ? no_evidence(model) : std::move(so_far)) {
+    check_heads();
+    check_ids();
+  }
 
   Evidence run() {
     const bool words = tokenizer_ != nullptr;
@@ -89,7 +102,7 @@ class Observation {
     return {options_.gates.data(), {1, std::ssize(options_.gates)}};
   }
 
-  /// Induction and its kin are measures of their own, and the only ones of these sequences.
+  /// Induction and its kin are measures of their own, and probes.
   void watch_repeated() {
     const RepeatedSequences sequences =
         repeated_sequences(model_.config(), tokenizer_, options_.seed);
@@ -101,6 +114,11 @@ class Observation {
       }
     }
     watch(corpus, WatchPass::repeated);
+    for (HeadEvidence& head : evidence_.heads) {
+      for (const char* name : {"induction", "duplicate", "previous_on_random"}) {
+        if (const Measure* measure = head.measures.find(name)) head.probes.add(name, *measure);
+      }
+    }
   }
 
   void watch_probes() {
@@ -109,10 +127,10 @@ class Observation {
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
-    watch(corpus_of(trees, &ObservedText::tree, "probes"), WatchPass::treebank, true);
-    watch(corpus_of(pronouns, &ObservedText::item, "probes"), WatchPass::coreference, true);
-    watch(corpus_of(fields, &ObservedText::field, "probes"), WatchPass::fields, true);
-    watch(corpus_of(rare, &ObservedText::rare, "probes"), WatchPass::rare, true);
+    watch(fitting(trees, &ObservedText::tree), WatchPass::treebank, true);
+    watch(fitting(pronouns, &ObservedText::item), WatchPass::coreference, true);
+    watch(fitting(fields, &ObservedText::field), WatchPass::fields, true);
+    watch(fitting(rare, &ObservedText::rare), WatchPass::rare, true);
   }
 
   void weigh() {
@@ -151,6 +169,42 @@ class Observation {
       corpus.texts.back().*what = &item;
     }
     return corpus;
+  }
+
+  /// Probes that the model has positions and tokens for.
+  template <class Item>
+  ObservedCorpus fitting(const std::vector<Item>& items, const Item* ObservedText::*what) const {
+    const int64_t most = model_.config().max_positions;
+    ObservedCorpus corpus{.name = "probes"};
+    for (const Item& item : items) {
+      Encoding encoding = tokenizer_->encode(item.text);
+      if (encoding.ids.empty() || (most > 0 && std::ssize(encoding.ids) > most)) continue;
+      if (std::ranges::max(encoding.ids) >= model_.config().vocabulary) continue;
+      ObservedText& text = corpus.texts.emplace_back();
+      text.ids = encoding.ids;
+      text.encoding = std::move(encoding);
+      text.*what = &item;
+    }
+    return corpus;
+  }
+
+  /// The numbers of watchers go to the heads of the model in their order.
+  void check_heads() const {
+    const Evidence fresh = no_evidence(model_);
+    if (std::ranges::equal(evidence_.heads, fresh.heads, {}, &HeadEvidence::head,
+                           &HeadEvidence::head)) {
+      return;
+    }
+    throw Error({.what = "the evidence to be continued is not of all heads of the model",
+                 .got = fmt::format("{} heads", evidence_.heads.size()),
+                 .expected = fmt::format("{}", fresh.heads.size())});
+  }
+
+  void check_ids() const {
+    for (const ObservedText& text : data_.corpus.texts) {
+      check_vocabulary(text.ids, model_.config().vocabulary, data_.corpus.name);
+      check_vocabulary(text.decoder_ids, model_.config().decoder_vocabulary, data_.corpus.name);
+    }
   }
 
   void keep_wanted() {
@@ -215,7 +269,9 @@ ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const
                  .got = fmt::format("{} tokens", encoding.ids.size()),
                  .expected = fmt::format("at most {}", most)});
   }
-  ObservedText result{.ids = encoding.ids, .types = encoding.type_ids};
+  check_vocabulary(encoding.ids, model.config().vocabulary, where);
+  ObservedText result{.ids = encoding.ids};
+  if (model.config().token_types > 0) result.types = encoding.type_ids;
   result.encoding = std::move(encoding);
   return result;
 }

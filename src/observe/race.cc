@@ -130,10 +130,7 @@ class Race {
       for (int64_t i = 0; i < n; ++i) d.push_back(values[i] - base[i]);
       estimate = estimate_ratio(d, tokens, alpha);
     }
-    if (std::isnan(estimate.value)) {  // the loss does not look at it
-      result_.ablations[a].value = estimate.value;
-      return true;
-    }
+    if (std::isnan(estimate.value)) return false;  // nothing was scored yet
     const double tolerance = tolerance_of(task_, loss, options_.tolerance);
     const Standing now = standing(estimate.interval, tolerance, task_);
     if (now == Standing::undecided) return false;

@@ -15,7 +15,7 @@ struct KeySets {
 
 class Statistics : public Watcher {
  public:
-  explicit Statistics(const WatchContext& context) : context_(context), kinds_(context) {}
+  explicit Statistics(const WatchContext& context) : kinds_(context, TokenKinds::Marks::known) {}
 
   bool watches_weights() const override { return true; }
 
@@ -27,13 +27,13 @@ class Statistics : public Watcher {
 
   void watch(const AttentionSite& site, const Attention&, AttentionObserver& observer) override {
     observer.key_sets = (&batch_->keys(site) == &batch_->source ? source_ : target_).view;
-    observers_[site.first] = {&site, &observer};
+    observers_[site.first] = &observer;
   }
 
   void finish(std::span<Measures> heads, Evidence&) override {
-    for (const auto& [first, seen] : observers_) {
-      for (size_t h = 0; h < seen.observer->heads.size(); ++h) {
-        add(seen.observer->heads[h], seen.observer->cross, heads[first + h]);
+    for (const auto& [first, observer] : observers_) {
+      for (size_t h = 0; h < observer->heads.size(); ++h) {
+        add(observer->heads[h], observer->cross, heads[first + h]);
       }
     }
   }
@@ -73,16 +73,10 @@ class Statistics : public Watcher {
     }
   }
 
-  struct Seen {
-    const AttentionSite* site;
-    const AttentionObserver* observer;
-  };
-
-  const WatchContext& context_;
   TokenKinds kinds_;
   const WatchedBatch* batch_ = nullptr;
   KeySets source_, target_;
-  std::map<int64_t, Seen> observers_;  // by AttentionSite::first
+  std::map<int64_t, const AttentionObserver*> observers_;  // by AttentionSite::first
 };
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace headwise {
 namespace {
 
-/// Without the marks of a word's beginning or inside, and without space around it.
-std::string_view bare(std::string_view text) {
-  if (text.starts_with("##")) text.remove_prefix(2);
+/// Without the mark of a word's inside, and without space around it.
+std::string_view bare(std::string_view text, bool word_piece) {
+  if (word_piece && text.starts_with("##")) text.remove_prefix(2);
   const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
@@ -22,7 +22,7 @@ std::string_view bare(std::string_view text) {
 
 bool is_punctuation_mark(const Tokenizer& tokenizer, int32_t id) {
   const std::string text = tokenizer.decode(std::vector<int32_t>{id}, false);
-  const std::string_view mark = bare(text);
+  const std::string_view mark = bare(text, tokenizer.kind() == "WordPiece");
   if (mark.empty() || text::valid_char_size(mark, 0) != mark.size()) return false;
   size_t at = 0;
   return (text::flags_of(text::next_char(mark, at)) & text::kPunctuation) != 0;
@@ -30,7 +30,7 @@ bool is_punctuation_mark(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-TokenKinds::TokenKinds(const WatchContext& context) : context_(context) {
+TokenKinds::TokenKinds(const WatchContext& context, Marks marks) : context_(context) {
   const ModelConfig& config = context.model.config();
   special_.resize(std::max(config.vocabulary, config.decoder_vocabulary));
   const auto mark = [&](std::optional<int32_t> id) {
@@ -41,10 +41,11 @@ TokenKinds::TokenKinds(const WatchContext& context) : context_(context) {
   mark(config.decoder_start);
   for (const int32_t id : config.eos) mark(id);
   if (context.tokenizer == nullptr) return;
-  punctuation_.resize(special_.size());
   for (int32_t id = 0; id < std::ssize(special_) && id < context.tokenizer->size(); ++id) {
     if (context.tokenizer->is_special(id)) special_[id] = 1;
   }
+  if (marks == Marks::unknown) return;
+  punctuation_.resize(special_.size());
   parallel_panels(std::min(std::ssize(special_), context.tokenizer->size()), 1024,
                   [&](int64_t begin, int64_t end) {
                     for (int64_t id = begin; id < end; ++id) {

@@ -12,7 +12,9 @@ namespace headwise {
 
 class TokenKinds {
  public:
-  explicit TokenKinds(const WatchContext& context);
+  enum class Marks { unknown, known };  // whether punctuation is asked for
+
+  explicit TokenKinds(const WatchContext& context, Marks marks = Marks::unknown);
 
   /// [tokens]: 1 where a token is special: put there by the tokenizer's template, or one of the
   /// special tokens of the tokenizer or the model. `tokens` are the batch's source or target.

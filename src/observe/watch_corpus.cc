@@ -20,7 +20,7 @@ class PassObserver : public ForwardObserver {
   }
 
   AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override {
-    if (!watches_weights_) return nullptr;
+    if (!watches_weights_ || site.heads.empty()) return nullptr;
     AttentionObserver& observer = observers_[site.first];
     AttentionObserver fresh{.cross = site.kind == AttentionKind::cross,
                             .heads = std::move(observer.heads)};
@@ -32,11 +32,13 @@ class PassObserver : public ForwardObserver {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<float, 3> z,
                 View<const float, 2> lse) override {
+    if (site.heads.empty()) return;
     for (const auto& watcher : watchers_) watcher->attended(site, attention, layer, z, lse);
   }
 
   bool wants_projected() const override { return wants_projected_; }
   void projected(const AttentionSite& site, View<const float, 2> rows) override {
+    if (site.heads.empty()) return;
     for (const auto& watcher : watchers_) {
       if (watcher->wants_projected()) watcher->projected(site, rows);
     }
@@ -49,22 +51,25 @@ class PassObserver : public ForwardObserver {
  private:
   std::vector<std::unique_ptr<Watcher>>& watchers_;
   bool watches_weights_ = false, wants_projected_ = false;
-  std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first
+  std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first; only with heads
 };
 
-/// Texts, one after the other, in batches of about kRowsPerBatch rows.
-std::vector<std::vector<int64_t>> batches_of(const ObservedCorpus& corpus) {
+/// Texts, one after the other, in batches of about kRowsPerBatch rows. Those that stretch a rotary
+/// embedding are run alone, whatever they are in a batch with.
+std::vector<std::vector<int64_t>> batches_of(const ObservedCorpus& corpus,
+                                             const ModelConfig& config) {
   std::vector<std::vector<int64_t>> batches;
   int64_t rows = kRowsPerBatch;
   for (int64_t i = 0; i < std::ssize(corpus.texts); ++i) {
     const ObservedText& text = corpus.texts[i];
     const int64_t more = std::max(std::ssize(text.ids), std::ssize(text.decoder_ids));
-    if (rows + more > kRowsPerBatch) {
+    const bool stretches = config.rotary.dynamic_factor > 0 && more > config.max_positions;
+    if (rows + more > kRowsPerBatch || stretches) {
       batches.emplace_back();
       rows = 0;
     }
     batches.back().push_back(i);
-    rows += more;
+    rows = stretches ? kRowsPerBatch : rows + more;
   }
   return batches;
 }
@@ -83,7 +88,7 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
   const auto total = std::ssize(context.corpus.texts);
   for (bool again = true; again;) {
     int64_t done = 0;
-    for (const std::vector<int64_t>& texts : batches_of(context.corpus)) {
+    for (const std::vector<int64_t>& texts : batches_of(context.corpus, context.model.config())) {
       TokenBatch source, target;
       for (const int64_t i : texts) {
         const ObservedText& text = context.corpus.texts[i];

@@ -42,9 +42,10 @@ struct WatchedBatch {
   }
 };
 
-/// Called for every batch of a pass: begin, then for every attention watch and attended, then
-/// reached as layers end, then end; and once finish. Batches come in the same order, and of the
-/// same texts, in every run. Sums are over rows in their order, so that no bit depends on threads.
+/// Called for every batch of a pass: begin, then for every attention that has heads watch and
+/// attended, then reached as layers end, then end; and once finish. Batches come in the same order,
+/// and of the same texts, in every run. Sums are over rows in their order, so that no bit depends
+/// on threads.
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -82,7 +83,6 @@ enum class WatchPass {
 };
 
 struct WatcherKind {
-  const char* name;
   WatchPass pass;
   /// Null if the model or the corpus have nothing for it.
   std::unique_ptr<Watcher> (*make)(const WatchContext& context);

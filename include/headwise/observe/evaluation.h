@@ -1,6 +1,6 @@
 // What a model is judged by: a loss, and the examples that it is taken over.
 //
-// docs/measures-matter.md says what each loss is.
+// docs/measures.md says what each loss is.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How much heads matter: what a loss does when they are closed, alone and together, and how it
 // hangs on their gates.
 //
-// docs/measures-matter.md says what each number means.
+// docs/measures.md says what each number means.
 #pragma once
 
 #include <cstdint>
