@@ -28,6 +28,11 @@ class CheckpointWriter {
     matrix(name + ".weight", outputs, inputs, 1.5f / std::sqrt(static_cast<float>(inputs)));
     vector(name + ".bias", outputs, 0);
   }
+  /// As GPT-2 stores them.
+  void transposed(const std::string& name, int64_t inputs, int64_t outputs) {
+    matrix(name + ".weight", inputs, outputs, 1.5f / std::sqrt(static_cast<float>(inputs)));
+    vector(name + ".bias", outputs, 0);
+  }
   void norm(const std::string& name, int64_t width) {
     vector(name + ".weight", width, 1);
     vector(name + ".bias", width, 0);
@@ -88,11 +93,36 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
   std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "BertTokenizer"})";
 }
 
+void write_gpt2(const ModelShape& shape, const std::filesystem::path& folder) {
+  CheckpointWriter writer;
+  const int64_t C = shape.width, F = shape.intermediate;
+  writer.matrix("transformer.wte.weight", kGpt2Vocabulary, C, 0.05f);
+  writer.matrix("transformer.wpe.weight", kPositions, C, 0.02f);
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    const std::string prefix = fmt::format("transformer.h.{}.", layer);
+    writer.norm(prefix + "ln_1", C);
+    writer.transposed(prefix + "attn.c_attn", C, 3 * C);
+    writer.transposed(prefix + "attn.c_proj", C, C);
+    writer.norm(prefix + "ln_2", C);
+    writer.transposed(prefix + "mlp.c_fc", C, F);
+    writer.transposed(prefix + "mlp.c_proj", F, C);
+  }
+  writer.norm("transformer.ln_f", C);
+  writer.write(folder / "model.safetensors");
+  std::ofstream(folder / "config.json") << fmt::format(
+      R"({{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": {}, "n_layer": {}, "n_head": {},
+"n_inner": {}, "vocab_size": {}, "n_positions": {}, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"}}
+)",
+      C, shape.layers, shape.heads, F, kGpt2Vocabulary, kPositions);
+}
+
 }  // namespace
 
 std::filesystem::path ModelFolders::folder(const ModelShape& shape) {
   const std::filesystem::path folder = root_.path() / shape.name;
-  if (std::filesystem::create_directory(folder)) write_checkpoint(shape, folder);
+  if (std::filesystem::create_directory(folder)) {
+    (shape.name == kGpt2.name ? write_gpt2 : write_checkpoint)(shape, folder);
+  }
   return folder;
 }
 

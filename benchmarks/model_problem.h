@@ -17,14 +17,16 @@ struct ModelShape {
 };
 inline const ModelShape kMiniLm{"minilm", 6, 384, 12, 1536};
 inline const ModelShape kBertBase{"bert-base", 12, 768, 12, 3072};
+inline const ModelShape kGpt2{"gpt2", 12, 768, 12, 3072};
 
 inline constexpr int64_t kVocabulary = 30522;
+inline constexpr int64_t kGpt2Vocabulary = 50257;
 inline constexpr int64_t kPositions = 2048;
 
 /// Folders with checkpoints, deleted at the end.
 class ModelFolders {
  public:
-  /// A plain BERT encoder of this shape; written when first asked for.
+  /// A plain BERT encoder of this shape, or GPT-2 with its output; written when first asked for.
   std::filesystem::path folder(const ModelShape& shape);
 
  private:
