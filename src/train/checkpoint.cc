@@ -140,8 +140,7 @@ void Checkpoints::write(const TrainState& state, const TrainIdentity& identity,
 }
 
 TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& model,
-                             const Optimizer& optimizer,
-                             std::optional<std::string>& other_simd) const {
+                             Optimizer& optimizer, std::optional<std::string>& other_simd) const {
   const TensorFiles files = TensorFiles::open(state_file());
   const auto text = files.metadata().find(kKey);
   if (text == files.metadata().end()) {

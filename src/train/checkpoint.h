@@ -52,7 +52,7 @@ class Checkpoints {
 
   /// Sets weights and moments. Throws Error that says what differs if the training was another one.
   /// `other_simd` becomes the SIMD target of the checkpoint if that is another one.
-  TrainState read(const TrainIdentity& identity, TrainableModel& model, const Optimizer& optimizer,
+  TrainState read(const TrainIdentity& identity, TrainableModel& model, Optimizer& optimizer,
                   std::optional<std::string>& other_simd) const;
 
   /// The weights alone, at a step; all names of `kept` stay, other snapshots go.
