@@ -37,7 +37,7 @@ class Steps {
                                  .label_smoothing = problem_.label_smoothing,
                                  .seed = static_cast<uint64_t>(step_),
                                  .gradient_scale = 1 / static_cast<float>(batch.scored())});
-      optimizer_.step(step_, 1e-4, optimizer_.gradient_norm());
+      optimizer_.step(step_, 1, optimizer_.gradient_norm());
     }
   }
 

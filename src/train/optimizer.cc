@@ -63,7 +63,7 @@ double Optimizer::gradient_norm() const {
   return std::sqrt(squares);
 }
 
-void Optimizer::step(int64_t step, double rate, double gradient_norm) {
+void Optimizer::step(int64_t step, double factor, double gradient_norm) {
   // As torch.nn.utils.clip_grad_norm_ has it.
   const double clipped =
       settings_.clip > 0 ? std::min(1., settings_.clip / (gradient_norm + 1e-6)) : 1.;
@@ -72,7 +72,7 @@ void Optimizer::step(int64_t step, double rate, double gradient_norm) {
     const Parameter& parameter = parameters[i];
     if (!parameter.trained) continue;
     adamw(parameter.values, parameter.gradient, moments_[i].m.span(), moments_[i].v.span(),
-          {.rate = rate * parameter.rate,
+          {.rate = parameter.rate.value_or(settings_.rate) * factor,
            .beta1 = settings_.beta1,
            .beta2 = settings_.beta2,
            .epsilon = settings_.epsilon,

@@ -29,8 +29,9 @@ class Optimizer {
   /// The norm of the gradients of all trained weights together.
   double gradient_norm() const;
 
-  /// Step number `step`, counted from 1, with gradients of this norm.
-  void step(int64_t step, double rate, double gradient_norm);
+  /// Step number `step`, counted from 1, with gradients of this norm. The schedule's factor
+  /// multiplies all rates: that of the settings, and those that parameters have of their own.
+  void step(int64_t step, double factor, double gradient_norm);
 
   /// One per parameter of the model.
   std::span<const Moments> moments() const { return moments_; }

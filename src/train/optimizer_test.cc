@@ -47,10 +47,10 @@ TEST(Optimizer, LeavesAloneWhatIsFrozen) {
   TrainableModel model = small_model();
   const std::vector<std::string> places = {"embeddings", "L1"};
   freeze(model, places);
-  Optimizer optimizer(model, {});
+  Optimizer optimizer(model, {.rate = 0.1});
   const std::vector<float> before = values_of(model);
   set_gradients(model, 1);
-  optimizer.step(1, 0.1, optimizer.gradient_norm());
+  optimizer.step(1, 1, optimizer.gradient_norm());
   size_t at = 0;
   for (const Parameter& p : model.parameters()) {
     const bool frozen = p.name.starts_with("embeddings.") || p.name.starts_with("L1.");
@@ -74,7 +74,7 @@ TEST(Optimizer, RefusesPlacesThatAreNotThere) {
 
 TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {
   TrainableModel clipped = small_model(), scaled = small_model();
-  Optimizer clipping(clipped, {.clip = 1}), plain(scaled, {.clip = 0});
+  Optimizer clipping(clipped, {.rate = 0.01, .clip = 1}), plain(scaled, {.rate = 0.01, .clip = 0});
   set_gradients(clipped, 1);
   const double norm = clipping.gradient_norm();
   double squares = 0;
@@ -83,11 +83,26 @@ TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {
   }
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-6 * norm);
   ASSERT_GT(norm, 2);
-  clipping.step(1, 0.01, norm);
+  clipping.step(1, 1, norm);
   set_gradients(scaled, static_cast<float>(1 / (norm + 1e-6)));
-  plain.step(1, 0.01, 1);
+  plain.step(1, 1, 1);
   const std::vector<float> a = values_of(clipped), b = values_of(scaled);
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
+}
+
+TEST(Optimizer, LearnsGatesAtTheirOwnRate) {
+  TrainableModel model = small_model();
+  model.learn_gates({.l0 = 1, .rate = 0.5});
+  Optimizer optimizer(model, {.rate = 0, .clip = 0});
+  const std::vector<float> before = values_of(model);
+  set_gradients(model, 1);
+  optimizer.step(1, 0.5, optimizer.gradient_norm());
+  const std::vector<float> after = values_of(model);
+  const size_t weights = before.size() - static_cast<size_t>(model.heads());
+  for (size_t i = 0; i < before.size(); ++i) {
+    // The first step of AdamW is as long as the rate.
+    EXPECT_NEAR(std::abs(after[i] - before[i]), i < weights ? 0 : 0.25, 1e-4) << i;
+  }
 }
 
 TEST(Checkpoints, GiveBackWhatWasWritten) {
@@ -95,15 +110,15 @@ TEST(Checkpoints, GiveBackWhatWasWritten) {
   const Checkpoints checkpoints(folder.path());
   EXPECT_FALSE(checkpoints.exist());
   TrainableModel model = small_model();
-  Optimizer optimizer(model, {});
+  Optimizer optimizer(model, {.rate = 0.1});
   set_gradients(model, 1);
-  optimizer.step(1, 0.1, 1);
+  optimizer.step(1, 1, 1);
   const TrainIdentity identity{.settings = "{}", .seed = 1, .files = {{"a", "1"}}, .simd = "AVX2"};
   checkpoints.write({.step = 7, .epoch = 2, .batch = 3, .best = -0.5, .recent = {4, 6}}, identity,
                     model, optimizer);
 
   TrainableModel other = small_model();
-  Optimizer again(other, {});
+  Optimizer again(other, {.rate = 0.1});
   std::optional<std::string> simd;
   TrainIdentity now = identity;
   now.simd = "SSE4";
@@ -115,8 +130,8 @@ TEST(Checkpoints, GiveBackWhatWasWritten) {
   EXPECT_EQ(simd, "AVX2");
   EXPECT_EQ(values_of(other), values_of(model));
   for (TrainableModel* each : {&model, &other}) set_gradients(*each, 0.3f);
-  optimizer.step(2, 0.1, 1);
-  again.step(2, 0.1, 1);
+  optimizer.step(2, 1, 1);
+  again.step(2, 1, 1);
   EXPECT_EQ(values_of(other), values_of(model));
   now.files["a"] = "2";
   EXPECT_THAT(error_of([&] { checkpoints.read(now, other, again, simd); }).what,

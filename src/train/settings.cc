@@ -51,7 +51,6 @@ constexpr auto kMetrics = std::to_array<Word<Metric>>({
 constexpr auto kDocuments = std::to_array<Word<bool>>({{"files", false}, {"lines", true}});
 constexpr auto kGateKinds = std::to_array<Word<bool>>({{"hard_concrete", true}});
 constexpr auto kGateWeights = std::to_array<Word<bool>>({{"trained", true}, {"frozen", false}});
-constexpr double kGateRate = 0.02;  // some hundred steps from open to closed
 
 template <class Enum, size_t N>
 Enum one_of(const JsonObject& object, std::string_view name,
@@ -236,7 +235,7 @@ void read_model(const JsonObject& object, const fs::path& folder, TrainSettings&
   settings.model = fs::exists(beside, ignored) ? beside : fs::path(object.text("model"));
 }
 
-LearnedGates read_gates(const JsonObject& gates, double optimizer_rate) {
+LearnedGates read_gates(const JsonObject& gates) {
   gates.only({"kind", "l0", "weights", "rate"});
   (void)one_of(gates, "kind", kGateKinds);
   LearnedGates result{.l0 = gates.number("l0")};
@@ -244,11 +243,10 @@ LearnedGates read_gates(const JsonObject& gates, double optimizer_rate) {
     gates.refuse("l0", "the weight of a penalty cannot be this", "0 or more");
   }
   if (gates.has("weights")) result.train_weights = one_of(gates, "weights", kGateWeights);
-  const double rate = gates.optional_number("rate").value_or(kGateRate);
-  if (!(rate > 0) || !std::isfinite(rate)) {
+  result.rate = gates.optional_number("rate").value_or(result.rate);
+  if (!(result.rate > 0) || !std::isfinite(result.rate)) {
     gates.refuse("rate", "gates cannot be learned at this rate", "above 0");
   }
-  result.rate = rate / optimizer_rate;
   return result;
 }
 
@@ -294,9 +292,7 @@ TrainSettings parse_train_settings(std::string_view text, const std::string& whe
   if (s.label_smoothing > 0 && s.task == TrainTask::similarity) {
     object.refuse("label_smoothing", "similarity has no labels to smooth", "nothing");
   }
-  if (const auto gates = object.optional_object("gates")) {
-    s.gates = read_gates(*gates, s.optimizer.rate);
-  }
+  if (const auto gates = object.optional_object("gates")) s.gates = read_gates(*gates);
   s.log_heads_every = object.optional_integer("log_heads_every", 1, kMostSteps).value_or(0);
   if (object.has("freeze")) s.freeze = object.texts("freeze");
   const json none = json::object();

@@ -244,12 +244,14 @@ class Trainer {
     const std::vector<TrainingBatch> parts = next_batches();
     const Loss loss = add_gradients(parts);
     const double norm = optimizer_->gradient_norm();
-    const double rate =
-        settings_.optimizer.rate * schedule_factor(settings_.schedule, state_.step, plan_.steps);
-    if (!std::isfinite(loss.loss) || !std::isfinite(norm)) refuse_to_go_on(loss, norm);
+    const double factor = schedule_factor(settings_.schedule, state_.step, plan_.steps);
+    if (!std::isfinite(loss.loss) || !std::isfinite(norm)) {
+      refuse_to_go_on(state_.step + 1,
+                      fmt::format("loss {}, norm of the gradients {}", loss.loss, norm));
+    }
     if (head_log_due()) log_->add(to_record(state_.step + 1, head_log_.take(setup_.model)));
     // A step that scores nothing changes nothing.
-    if (loss.scored > 0) optimizer_->step(state_.step + 1, rate, norm);
+    if (loss.scored > 0) optimizer_->step(state_.step + 1, factor, norm);
 
     int64_t tokens = 0;
     for (const TrainingBatch& part : parts) tokens += part.tokens();
@@ -266,7 +268,7 @@ class Trainer {
     log_step({.step = state_.step,
               .loss = loss,
               .gradient_norm = norm,
-              .rate = rate,
+              .rate = settings_.optimizer.rate * factor,
               .epoch = epoch_now,
               .tokens = tokens,
               .step_seconds = took,
@@ -293,10 +295,10 @@ class Trainer {
          .seconds_left = elapsed / here * static_cast<double>(plan_.steps - state_.step)});
   }
 
-  [[noreturn]] void refuse_to_go_on(const Loss& loss, double norm) const {
+  [[noreturn]] static void refuse_to_go_on(int64_t step, std::string got) {
     throw Error({.what = "the training has diverged: its numbers are not finite any more",
-                 .where = fmt::format("step {}", state_.step + 1),
-                 .got = fmt::format("loss {}, norm of the gradients {}", loss.loss, norm),
+                 .where = fmt::format("step {}", step),
+                 .got = std::move(got),
                  .expected = "finite numbers",
                  .hint = "lower optimizer.rate, lengthen schedule.warmup, or clip the gradients"});
   }
@@ -323,6 +325,9 @@ class Trainer {
 
   void evaluate_state() {
     const Evaluation result = validate();
+    if (!std::isfinite(result.loss)) {
+      refuse_to_go_on(state_.step, fmt::format("loss {} of the validation data", result.loss));
+    }
     const double value = result.value(settings_.evaluate.metric);
     const bool best =
         state_.best_step < 0 || is_better(settings_.evaluate.metric, value, state_.best);

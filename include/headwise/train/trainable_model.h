@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,9 +26,9 @@ namespace headwise {
 struct Parameter {
   std::string name{};
   std::span<float> values{}, gradient{};
-  bool decays = true;   // by AdamW; norms and biases do not
-  bool trained = true;  // or frozen: gets no gradient, and the work for it is saved
-  double rate = 1;      // times that of the optimiser
+  bool decays = true;            // by AdamW; norms and biases do not
+  bool trained = true;           // or frozen: gets no gradient, and the work for it is saved
+  std::optional<double> rate{};  // its own, in place of the optimiser's
 };
 
 /// Some rows of a tensor as a checkpoint stores it, where they lie in the model.
@@ -68,7 +69,7 @@ struct Initialisation {
 struct LearnedGates {
   double l0 = 0;              // weight of the expected number of open heads in the loss
   bool train_weights = true;  // or only the gates
-  double rate = 20;           // of the gates, times that of the optimiser
+  double rate = 0.02;         // of the gates alone: some hundred steps from open to closed
 };
 
 struct PassOptions {
