@@ -39,8 +39,7 @@ std::span<const int32_t> source_of(const Examples& examples, int64_t example) {
 
 }  // namespace
 
-Evaluation Evaluator::operator()(const Examples& examples, const DataFiles& files,
-                                 const std::filesystem::path& saved) const {
+Evaluation Evaluator::operator()(const Examples& examples) const {
   // What masked LM hides is the same in every evaluation.
   const Epoch all(examples,
                   {.tokens = settings_.tokens_per_batch, .seed = settings_.seed, .shuffle = false},
@@ -62,13 +61,12 @@ Evaluation Evaluator::operator()(const Examples& examples, const DataFiles& file
   if (settings_.task != TrainTask::similarity) {
     result.accuracy = static_cast<double>(sum.correct) / scored;
   }
-  if (!saved.empty()) result.bleu = bleu(examples, files.files[1], saved);
   return result;
 }
 
-double Evaluator::bleu(const Examples& examples, const std::filesystem::path& references,
+double Evaluator::bleu(const Examples& examples, const DataFiles& files,
                        const std::filesystem::path& saved) const {
-  const std::vector<std::string> wanted = read_references(references, examples.size());
+  const std::vector<std::string> wanted = read_references(files.files[1], examples.size());
   const Model model = Model::load(saved);
   GenerateOptions how = read_generation(saved, model.config());
   how.beams = settings_.evaluate.beam;

@@ -20,15 +20,15 @@ class Evaluator {
             std::function<void()> check)
       : settings_(settings), model_(model), tokenizer_(tokenizer), check_(std::move(check)) {}
 
-  /// Loss and accuracy, and BLEU of the translations of the model as it is saved in `saved`, unless
-  /// that is empty. `files` are those that the examples were read from.
-  Evaluation operator()(const Examples& examples, const DataFiles& files,
-                        const std::filesystem::path& saved) const;
+  /// Loss and accuracy.
+  Evaluation operator()(const Examples& examples) const;
 
- private:
-  double bleu(const Examples& examples, const std::filesystem::path& references,
+  /// BLEU of the translations of the model as it is saved in `saved`. `files` are those that the
+  /// examples were read from.
+  double bleu(const Examples& examples, const DataFiles& files,
               const std::filesystem::path& saved) const;
 
+ private:
   const TrainSettings& settings_;
   TrainableModel& model_;
   const Tokenizer& tokenizer_;

@@ -70,17 +70,17 @@ class Trainer {
   std::optional<TrainSummary> run() {
     begin();
     try {
-      while (!finished()) {
+      for (;;) {
+        if (evaluation_due()) evaluate_state();  // also one that was interrupted
+        if (checkpoint_due()) write_checkpoint();
+        if (finished()) break;
         check();
         step();
-        if (evaluation_due()) evaluate_state();
-        if (checkpoint_due()) write_checkpoint();
       }
     } catch (const Stop&) {
       write_checkpoint();
       return {};
     }
-    write_checkpoint();
     try {
       return finish();
     } catch (const Stop&) {
@@ -142,10 +142,7 @@ class Trainer {
     write_file_whole(folder_ / "settings.json", effective_settings());
     write_beside(settings_, setup_, folder_);
     log_.emplace(folder_ / "log.jsonl", state_.log_bytes);
-    last_checkpoint_ = state_.step;
     seconds_before_ = state_.seconds;
-    // An evaluation that was interrupted is made up for.
-    if (state_.step > 0 && evaluation_due()) pending_evaluation_ = true;
   }
 
   std::string effective_settings() const {
@@ -157,23 +154,23 @@ class Trainer {
   bool stopped_early() const {
     return settings_.evaluate.patience > 0 && state_.stale >= settings_.evaluate.patience;
   }
-  bool finished() {
-    if (std::exchange(pending_evaluation_, false)) evaluate_state();
-    return state_.step >= plan_.steps || stopped_early();
-  }
+  bool finished() const { return state_.step >= plan_.steps || stopped_early(); }
 
   bool evaluation_due() const {
-    if (setup_.data.validation.size() == 0 || state_.evaluated == state_.step) return false;
+    if (setup_.data.validation.size() == 0) return false;
+    if (state_.step == 0 || state_.evaluated == state_.step) return false;
     if (state_.step >= plan_.steps) return true;
     return settings_.evaluate.every > 0 ? state_.step % settings_.evaluate.every == 0
                                         : state_.batch == 0;
   }
 
   bool checkpoint_due() const {
-    if (last_checkpoint_ == state_.step) return false;
-    if (settings_.checkpoint_every > 0) return state_.step % settings_.checkpoint_every == 0;
-    return state_.evaluated == state_.step ||
-           since(last_checkpoint_time_) > kSecondsBetweenCheckpoints;
+    if (written_) return false;
+    // Snapshots that an evaluation makes superfluous go with the checkpoint.
+    if (finished() || state_.evaluated == state_.step) return true;
+    return settings_.checkpoint_every > 0
+               ? state_.step % settings_.checkpoint_every == 0
+               : since(last_checkpoint_time_) > kSecondsBetweenCheckpoints;
   }
 
   void write_checkpoint() {
@@ -184,7 +181,7 @@ class Trainer {
     std::vector<int64_t> kept = state_.recent;
     kept.push_back(state_.best_step);
     checkpoints_.remove_snapshots_but(kept);
-    last_checkpoint_ = state_.step;
+    written_ = true;
     last_checkpoint_time_ = Clock::now();
   }
 
@@ -262,6 +259,7 @@ class Trainer {
       state_.batch = 0;
     }
     ++state_.step;
+    written_ = false;
     state_.tokens += tokens;
     const double took = since(begin);
     state_.step_seconds += took;
@@ -305,13 +303,13 @@ class Trainer {
 
   /// On the validation data, with what the metric needs.
   Evaluation validate() {
-    fs::path saved;
-    if (settings_.evaluate.metric == Metric::bleu) {
-      saved = checkpoints_.folder() / "model";
-      save_to(saved);
-    }
-    Evaluation result = evaluator_(setup_.data.validation, settings_.data.validation, saved);
+    Evaluation result = evaluator_(setup_.data.validation);
     result.step = state_.step;
+    if (settings_.evaluate.metric == Metric::bleu) {
+      const fs::path saved = checkpoints_.folder() / "model";
+      save_to(saved);
+      result.bleu = evaluator_.bleu(setup_.data.validation, settings_.data.validation, saved);
+    }
     return result;
   }
 
@@ -338,6 +336,7 @@ class Trainer {
     }
     state_.stale = best ? 0 : state_.stale + 1;
     state_.evaluated = state_.step;
+    written_ = false;
     if (settings_.average > 0) state_.recent.push_back(state_.step);
     if (std::ssize(state_.recent) > settings_.average) state_.recent.erase(state_.recent.begin());
     log_->add(to_record({.evaluation = result,
@@ -349,23 +348,25 @@ class Trainer {
   }
 
   /// Keeps the best state, or the average of the last ones if that is not worse. Gates close in the
-  /// course of a training, so that with them the last state is kept.
-  void choose(TrainSummary& summary) {
+  /// course of a training, so that with them the last state is kept. Returns how good what is kept
+  /// is, if that had to be found out.
+  std::optional<Evaluation> choose(TrainSummary& summary) {
     summary.kept_steps = {state_.step};
-    if (state_.best_step < 0 || settings_.gates) return;
+    if (state_.best_step < 0 || settings_.gates) return {};
     const Metric metric = settings_.evaluate.metric;
     if (state_.recent.size() > 1) {
       checkpoints_.load_mean(state_.recent, setup_.model);
-      const double value = validate().value(metric);
-      if (!is_better(metric, state_.best, value)) {
+      const Evaluation mean = validate();
+      if (!is_better(metric, state_.best, mean.value(metric))) {
         summary.kept = Kept::average;
         summary.kept_steps = state_.recent;
-        return;
+        return mean;
       }
     }
     summary.kept = Kept::best;
     summary.kept_steps = {state_.best_step};
     checkpoints_.load_mean(summary.kept_steps, setup_.model);
+    return {};
   }
 
   TrainSummary finish() {
@@ -373,20 +374,21 @@ class Trainer {
                          .steps = state_.step,
                          .tokens = state_.tokens,
                          .stopped_early = state_.step < plan_.steps};
-    choose(summary);
+    const std::optional<Evaluation> known = choose(summary);
     setup_.model.save(folder_);
-    const auto evaluated = [&](const Examples& examples, const DataFiles& files) {
-      Evaluation result = evaluator_(
-          examples, files, settings_.task == TrainTask::translation ? folder_ : fs::path());
+    const auto complete = [&](Evaluation result, const Examples& examples, const DataFiles& files) {
       result.step = summary.kept_steps.back();
+      if (settings_.task == TrainTask::translation && !result.bleu) {
+        result.bleu = evaluator_.bleu(examples, files, folder_);
+      }
       return result;
     };
-    if (setup_.data.validation.size() > 0) {
-      summary.validation = evaluated(setup_.data.validation, settings_.data.validation);
+    const Examples &validation = setup_.data.validation, &test = setup_.data.test;
+    if (validation.size() > 0) {
+      summary.validation =
+          complete(known ? *known : evaluator_(validation), validation, settings_.data.validation);
     }
-    if (setup_.data.test.size() > 0) {
-      summary.test = evaluated(setup_.data.test, settings_.data.test);
-    }
+    if (test.size() > 0) summary.test = complete(evaluator_(test), test, settings_.data.test);
     summary.seconds = seconds();
     summary.tokens_per_second =
         state_.step_seconds > 0 ? static_cast<double>(state_.tokens) / state_.step_seconds : 0;
@@ -409,8 +411,7 @@ class Trainer {
   std::optional<Epoch> epoch_;
   int64_t epoch_number_ = -1;
   std::optional<double> running_loss_;
-  int64_t last_checkpoint_ = 0;
-  bool pending_evaluation_ = false;
+  bool written_ = true;  // state_ is that of the checkpoint, or of a beginning
   double seconds_before_ = 0;
   Clock::time_point started_ = Clock::now(), last_checkpoint_time_ = started_;
 };

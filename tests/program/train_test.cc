@@ -207,6 +207,20 @@ TEST_F(Train, InterruptedLeavesACheckpointToGoOnFrom) {
   }
 }
 
+TEST_F(Train, KeepsNoMoreSnapshotsThanItNeeds) {
+  json longer = small();
+  longer["steps"] = 100000;
+  longer["evaluate"]["every"] = 1;
+  longer["keep"] = {{"average", 2}, {"every", 100000}};
+  ASSERT_EQ(run_and_kill({"train", settings(longer), "-o", path("out")}, 1500, SIGKILL), -SIGKILL);
+  int64_t snapshots = 0;
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "out/checkpoint")) {
+    if (entry.path().filename().string().starts_with("step-")) ++snapshots;
+  }
+  EXPECT_GE(snapshots, 1);
+  EXPECT_LE(snapshots, 2 + 1 + 1);  // of the average, the best, and one that was just written
+}
+
 TEST_F(Train, RefusesToGoOnWithAnotherTraining) {
   json longer = small();
   longer["steps"] = 3000;

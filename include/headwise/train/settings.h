@@ -96,7 +96,7 @@ struct TrainSettings {
   std::vector<std::string> freeze{};    // "embeddings", "head", "L0", "enc.L1", "cross.L0"
   EvaluateSettings evaluate{};
   int64_t average = 0;           // how many of the last evaluated states are averaged in the end
-  int64_t checkpoint_every = 0;  // steps; 0: after evaluations, and about once a minute
+  int64_t checkpoint_every = 0;  // steps; 0: about once a minute; after evaluations in any case
 
   /// The settings as one line of JSON without the seed: the same for the same training, wherever
   /// its files lie.
