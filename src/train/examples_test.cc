@@ -318,6 +318,18 @@ TEST(AddWords, TakesOnlyTheTextsOfColumns) {
   EXPECT_FALSE(tokenizer.id("cc").has_value());
 }
 
+TEST(AddWords, CanBeStopped) {
+  struct Stopped {};
+  const TemporaryFolder folder;
+  std::string text;
+  for (int line = 0; line < 5000; ++line) text += "a\tb\n";
+  const fs::path file = folder.write("a.tsv", text);
+  const ReadOptions options{.progress = [](int64_t) { throw Stopped(); }};
+  BpeTrainer trainer;
+  EXPECT_THROW(add_words({file}, Documents::lines, trainer, options), Stopped);
+  EXPECT_THROW(add_words_of_columns({file}, 1, trainer, options), Stopped);
+}
+
 TEST(AddWords, CountsLineEndsOnlyOfWholeFiles) {
   const TemporaryFolder folder;
   const fs::path file = folder.write("a.txt", "a\n\n\nb\n\n\n");

@@ -85,15 +85,19 @@ void for_each_row(const Files& files, size_t columns, const char* form, const Re
   }
 }
 
-void add_words(const Files& files, Documents documents, BpeTrainer& trainer) {
-  for_each_piece(files, documents, {},
+void add_words(const Files& files, Documents documents, BpeTrainer& trainer,
+               const ReadOptions& options) {
+  for_each_piece(files, documents, options,
                  [&](const Piece& piece, const LineReader&) { trainer.add(piece.text); });
 }
 
-void add_words_of_columns(const Files& files, int64_t columns, BpeTrainer& trainer) {
+void add_words_of_columns(const Files& files, int64_t columns, BpeTrainer& trainer,
+                          const ReadOptions& options) {
+  LineProgress progress(options);
   for (const auto& file : files) {
     LineReader reader(file);
     for (std::string_view line; reader.next(line);) {
+      progress.count();
       for (int64_t column = 0; column < columns; ++column) {
         const size_t end = std::min(line.find('\t'), line.size());
         trainer.add(line.substr(0, end));

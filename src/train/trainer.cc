@@ -117,6 +117,7 @@ class Trainer {
       if (parameter.trained) plan_.trained_parameters += std::ssize(parameter.values);
     }
     for (int64_t epoch = 0; epoch < settings_.epochs; ++epoch) {
+      check();
       plan_.steps += steps_in(Epoch(setup_.data.train, batch_settings(), epoch));
     }
     if (settings_.steps > 0) {

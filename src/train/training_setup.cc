@@ -68,13 +68,16 @@ Documents documents_of(const TrainSettings& settings) {
                                                                                 : Documents::lines;
 }
 
-void train_tokenizer(const TrainSettings& settings, const fs::path& folder) {
+void train_tokenizer(const TrainSettings& settings, const fs::path& folder,
+                     const std::function<void()>& check) {
   BpeTrainer trainer;
+  const ReadOptions options{.progress = [&check](int64_t) { check(); }};
   const Files& files = settings.data.train.files;
   if (settings.task == TrainTask::classification || settings.task == TrainTask::similarity) {
-    add_words_of_columns(files, settings.task == TrainTask::similarity ? 2 : 1, trainer);
+    add_words_of_columns(files, settings.task == TrainTask::similarity ? 2 : 1, trainer,
+                         options);
   } else {
-    add_words(files, documents_of(settings), trainer);
+    add_words(files, documents_of(settings), trainer, options);
   }
   BpeSettings how = bpe_settings(settings.scratch->architecture);
   how.vocabulary = settings.scratch->vocabulary;
@@ -187,7 +190,7 @@ TrainIdentity identify(const TrainSettings& settings, const fs::path& source,
 TrainingSetup set_up_new(const TrainSettings& settings, const fs::path& folder,
                          const std::function<void()>& check) {
   const bool resumed = Checkpoints(folder / "checkpoint").exist();
-  if (!resumed || !fs::exists(folder / "tokenizer.json")) train_tokenizer(settings, folder);
+  if (!resumed || !fs::exists(folder / "tokenizer.json")) train_tokenizer(settings, folder, check);
   check();
   Tokenizer tokenizer = Tokenizer::load(folder);
   const DataReader reader(settings, tokenizer, check);

@@ -78,10 +78,13 @@ Examples read_translation(const std::filesystem::path& source, const std::filesy
                           const Tokenizer& tokenizer, const ModelConfig& config,
                           const ReadOptions& options = {});
 
-/// What a vocabulary is trained on: the same texts as read_causal_lm reads.
-void add_words(const Files& files, Documents documents, BpeTrainer& trainer);
+/// What a vocabulary is trained on: the same texts as read_causal_lm reads. Of the options only
+/// `progress` counts.
+void add_words(const Files& files, Documents documents, BpeTrainer& trainer,
+               const ReadOptions& options = {});
 
 /// The texts of tab-separated lines: their first `columns` columns.
-void add_words_of_columns(const Files& files, int64_t columns, BpeTrainer& trainer);
+void add_words_of_columns(const Files& files, int64_t columns, BpeTrainer& trainer,
+                          const ReadOptions& options = {});
 
 }  // namespace headwise
