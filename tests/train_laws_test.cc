@@ -209,6 +209,9 @@ TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
         with_gates);
     train_without([](const std::string& name) { return name.find("norm") != std::string::npos; },
                   with_gates);
+    train_without(
+        [](const std::string& name) { return name.find("final_norm") == std::string::npos; },
+        with_gates);
   }
 }
 

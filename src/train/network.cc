@@ -83,7 +83,7 @@ Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions&
   if (two) {
     pass.source.offsets = batch.source.offsets;
     pass.source.rows = encoder_->forward(batch.source, options, {}, scratch_);
-    if (backward && encoder_->depth_of_backward(options.dgates.data() != nullptr) > 0) {
+    if (backward && encoder_->wants_gradient(options.dgates.data() != nullptr)) {
       pass.source.gradient = dsource_.like(pass.source.rows);
     }
   }

@@ -40,6 +40,9 @@ class TrainedStack {
   /// How many blocks a gradient must come through to reach all that is trained, from the last one;
   /// one more: the embeddings as well. `all_blocks`: also those that nothing is trained in.
   int64_t depth_of_backward(bool all_blocks) const;
+  bool wants_gradient(bool all_blocks) const {
+    return depth_of_backward(all_blocks) > 0 || final_norm_.trained();
+  }
 
   /// The losses that spread rows over routed heads in the last forward.
   double balance_loss() const;
