@@ -341,6 +341,22 @@ TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
   EXPECT_TRUE(label == "with" || label == "without") << label;
 }
 
+TEST_F(Train, ValidatesWithTheSameMasksForEverySeed) {
+  json masked = small();
+  masked["task"] = "masked_lm";
+  masked["model"] = new_model("bert");
+  masked["steps"] = 1;
+  (void)summary(masked, "encoder");
+  masked["model"] = "encoder";
+  masked["optimizer"]["rate"] = 0;
+  std::vector<json> found;
+  for (const int seed : {1, 2}) {
+    masked["seed"] = seed;
+    found.push_back(summary(masked, "seed" + std::to_string(seed))["validation"]);
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
+
 TEST_F(Train, LearnsTheSimilarityOfPairs) {
   folder_.write("pairs.tsv", "the cat\tthe cat\t1\nthe cat\ta house\t0\na dog\tthe dog\t0.5\n");
   const json pairs = {{"task", "similarity"},
