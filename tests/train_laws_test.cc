@@ -399,6 +399,19 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.folder) + "_" + info.param.architecture;
     });
 
+TEST(TrainDecay, LeavesRelativeBiasesOut) {
+  for (const auto& [name, tables] : {std::pair{"t5", 2}, std::pair{"mpnet", 1}}) {
+    TrainableModel model = load_for_its_task(golden_model(name));
+    int found = 0;
+    for (const Parameter& parameter : model.parameters()) {
+      if (parameter.name.find("relative_bias") == std::string::npos) continue;
+      ++found;
+      EXPECT_FALSE(parameter.decays) << parameter.name;
+    }
+    EXPECT_EQ(found, tables) << name;
+  }
+}
+
 std::string refusal(const auto& act) {
   try {
     act();

@@ -59,7 +59,8 @@ TrainedRelativeBias::TrainedRelativeBias(Declarations& declare, const LayerName&
       buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
                           !stack_config(config, side).causal)),
       table_(declare.matrix(name.parameter, name.tensor + ".weight", heads_,
-                            config.relative.buckets, start, true)) {}
+                            config.relative.buckets, start,
+                            {.transposed = true, .decays = false})) {}
 
 View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buffer& room) const {
   const View<const float, 2> all = table_.matrix(heads_);

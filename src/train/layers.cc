@@ -16,7 +16,7 @@ TrainedLinear::TrainedLinear(Declarations& declare, const LayerName& name, const
                              const Start& start)
     : outputs_(shape.outputs),
       weight_(declare.matrix(name.parameter + ".weight", name.tensor + ".weight", shape.outputs,
-                             shape.inputs, start, shape.transposed)) {
+                             shape.inputs, start, {.transposed = shape.transposed})) {
   if (!shape.bias) return;
   bias_ = declare.vector(name.parameter + ".bias", name.tensor + ".bias", shape.outputs,
                          Start::zeros());

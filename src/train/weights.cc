@@ -32,14 +32,14 @@ void Declarations::tensor(const std::string& name, std::vector<int64_t> shape,
 }
 
 Weights Declarations::matrix(const std::string& parameter_name, const std::string& tensor_name,
-                             int64_t rows, int64_t columns, const Start& start, bool transposed) {
+                             int64_t rows, int64_t columns, const Start& start,
+                             const MatrixForm& form) {
   Weights weights(checked_mul(rows, columns), !frozen);
-  weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), true));
+  weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), form.decays));
   TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows)};
   std::vector<int64_t> shape = {rows, columns};
-  if (transposed) {
-    part = {.values = headwise::transposed(part.values),
-            .gradient = headwise::transposed(part.gradient)};
+  if (form.transposed) {
+    part = {.values = transposed(part.values), .gradient = transposed(part.gradient)};
     shape = {columns, rows};
   }
   tensor(tensor_name, std::move(shape), {part}, start);

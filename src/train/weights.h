@@ -64,6 +64,12 @@ class Weights {
   Buffer values_, gradient_;
 };
 
+/// How a matrix is stored and trained.
+struct MatrixForm {
+  bool transposed = false;  // in a checkpoint
+  bool decays = true;
+};
+
 /// Layers declare here what they are made of, when they are made.
 class Declarations {
  public:
@@ -89,7 +95,7 @@ class Declarations {
   /// Weights of a matrix [rows, columns] or a vector that a checkpoint stores as they are, or
   /// transposed.
   Weights matrix(const std::string& parameter, const std::string& tensor, int64_t rows,
-                 int64_t columns, const Start& start, bool transposed = false);
+                 int64_t columns, const Start& start, const MatrixForm& form = {});
   Weights vector(const std::string& parameter, const std::string& tensor, int64_t size,
                  const Start& start);
 
