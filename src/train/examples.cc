@@ -17,12 +17,16 @@
 namespace headwise {
 namespace {
 
-void refuse_if_empty(const Examples& examples, const Files& files, const char* expected) {
-  if (examples.size() > 0) return;
+std::string named(const Files& files) {
   std::vector<std::string> names;
   for (const auto& file : files) names.push_back(file.string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void refuse_if_empty(const Examples& examples, const Files& files, const char* expected) {
+  if (examples.size() > 0) return;
   throw Error({.what = "data: there is nothing to learn from",
-               .where = fmt::format("{}", fmt::join(names, ", ")),
+               .where = named(files),
                .expected = expected});
 }
 
@@ -209,6 +213,12 @@ Examples read_classification(const Files& files, std::vector<std::string>& label
   });
   refuse_if_empty(examples, files, "lines text<TAB>label");
   column.finish(labels, examples.all.labels);
+  if (labels.size() < 2) {
+    throw Error({.what = "data: there is only one label",
+                 .where = named(files),
+                 .got = quote(labels.front()),
+                 .expected = "at least two"});
+  }
   return examples;
 }
 

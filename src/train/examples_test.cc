@@ -184,6 +184,11 @@ TEST_F(ReadLines, ClassificationRefusesUnknownLabels) {
   EXPECT_EQ(refused([&] { classify("ab\t\n"); }), "data: a label is empty | a.tsv, line 1 |  | ");
 }
 
+TEST_F(ReadLines, ClassificationNeedsTwoLabels) {
+  EXPECT_EQ(refused([&] { classify("ab\tpos\nc\tpos\n"); }),
+            "data: there is only one label | a.tsv | \"pos\" | at least two");
+}
+
 TEST_F(ReadLines, RefusesOtherColumns) {
   EXPECT_EQ(refused([&] { classify("ab\tpos\nc\n"); }),
             "data: a line has other columns | a.tsv, line 2 | 1 (\"c\") | 2: text<TAB>label");
@@ -209,7 +214,7 @@ TEST_F(ReadLines, CutsLongTextsOnlyWhenTold) {
             "data: a text is too long | a.tsv, line 2 | 7 tokens (\"abcde\") | at most 6");
   EXPECT_EQ(refused([&] { classify("abcd\tx\n", {}, {.length = 5}); }),
             "data: a text is too long | a.tsv, line 1 | 6 tokens (\"abcd\") | at most 5");
-  EXPECT_EQ(classify("abcde\tx\n", {}, {.truncate = true}).all.source.ids,
+  EXPECT_EQ(classify("abcde\tx\n", {"x", "y"}, {.truncate = true}).all.source.ids,
             joined({{1}, bytes(bert_, "abcd"), {2}}));
 }
 
@@ -226,14 +231,15 @@ TEST_F(ReadLines, RefusesWhatIsNoText) {
   EXPECT_EQ(refused([&] { classify(std::string_view("a\0\tx\n", 5)); }),
             "text: a NUL byte | a.tsv, line 1 | at place 2 of the line | text");
   EXPECT_THAT(classify("\xEF\xBB\xBF"
-                       "a\tx\n")
+                       "a\tx\n",
+                       {"x", "y"})
                   .all.source.ids,
               ElementsAre(1, bytes(bert_, "a")[0], 2));
 }
 
 TEST_F(ReadLines, OneHugeWordIsAText) {
   config_.max_positions = 0;
-  EXPECT_EQ(classify(std::string(1'000'000, 'a') + "\tx\n").tokens(0), 1'000'002);
+  EXPECT_EQ(classify(std::string(1'000'000, 'a') + "\tx\n", {"x", "y"}).tokens(0), 1'000'002);
 }
 
 TEST_F(ReadLines, SimilarityReadsPairs) {

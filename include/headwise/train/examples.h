@@ -63,7 +63,7 @@ Examples read_masked_lm(const Files& files, const Tokenizer& tokenizer, const Mo
                         const ReadOptions& options = {});
 
 /// Lines "text<TAB>label". Label i is labels[i]; if `labels` is empty, it becomes the set of those
-/// found, sorted, otherwise others are refused.
+/// found, sorted, at least two; otherwise others are refused.
 Examples read_classification(const Files& files, std::vector<std::string>& labels,
                              const Tokenizer& tokenizer, const ModelConfig& config,
                              const ReadOptions& options = {});
