@@ -140,6 +140,7 @@ DataSettings read_data(const JsonObject& data, TrainTask task, const fs::path& f
   result.validation = read_files(data, "validation", task, folder);
   result.test = read_files(data, "test", task, folder);
   result.length = data.optional_integer("length", 2, 1 << 16).value_or(result.length);
+  result.default_length = !data.has("length");
   result.truncate = data.optional_boolean("truncate").value_or(false);
   if (data.has("documents")) {
     if (task != TrainTask::causal_lm) {

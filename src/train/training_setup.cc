@@ -138,7 +138,7 @@ class DataReader {
                 std::vector<std::string>& labels) const {
     if (data.empty()) return {};
     ReadOptions options = options_;
-    if (config.max_positions > 0) {
+    if (settings_.data.default_length && config.max_positions > 0) {
       options.length = std::min(options.length, config.max_positions);
     }
     switch (settings_.task) {

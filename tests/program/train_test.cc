@@ -339,6 +339,9 @@ TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
   EXPECT_EQ(run.code, 0) << run.errors;
   const json label = json::parse(run.out)["results"][0]["label"];
   EXPECT_TRUE(label == "with" || label == "without") << label;
+  json longer = classify;
+  longer["data"]["length"] = 33;
+  EXPECT_THAT(train(longer, "longer").errors, HasSubstr("1 to 32, the model's positions"));
 }
 
 TEST_F(Train, ValidatesWithTheSameMasksForEverySeed) {

@@ -52,6 +52,7 @@ struct DataFiles {
 struct DataSettings {
   DataFiles train{}, validation{}, test{};
   int64_t length = 128;         // the most tokens of a text
+  bool default_length = true;   // not given: a loaded model of fewer positions lowers it
   bool truncate = false;        // texts that are longer are cut, and not refused
   bool document_lines = false;  // causal_lm: each line is a document, and not each file
 };
