@@ -44,8 +44,10 @@ TokenBatch random_texts(int64_t texts, int64_t length, int64_t vocabulary) {
 double inference_speed(const Model& model, int64_t length) {
   const ModelConfig& config = model.config();
   if (config.max_positions > 0) length = std::min(length, config.max_positions);
-  const TokenBatch batch = random_texts(kTextsAtOnce, length, config.vocabulary);
   const bool two = config.encoder_decoder();
+  const TokenBatch batch = random_texts(
+      kTextsAtOnce, length,
+      two ? std::min(config.vocabulary, config.decoder_vocabulary) : config.vocabulary);
   const auto tokens = static_cast<double>(batch.rows() * (two ? 2 : 1));
   double best = 0;
   const Clock::time_point begin = Clock::now();
