@@ -78,7 +78,9 @@ Base read_base(const JsonObject& sweep, const fs::path& folder) {
     sweep.refuse("base", "no settings", "an object, or the name of a file");
   }
   const fs::path file = folder / sweep.text("base");
-  return {read_json(file), file.parent_path()};
+  Base base{.settings = read_json(file), .folder = file.parent_path()};
+  (void)JsonObject(base.settings, file.string());  // throws Error for anything else
+  return base;
 }
 
 /// All combinations of the values, the last field changing fastest.
@@ -88,6 +90,12 @@ std::vector<std::vector<SweepValue>> combinations(const JsonObject& grid) {
     const json& values = grid.value(field);
     if (!values.is_array() || values.empty()) {
       grid.refuse(field, "no list of values", "at least one value, in an array");
+    }
+    for (const json& value : values) {
+      if (std::count(values.begin(), values.end(), value) > 1) {
+        grid.refuse(field, "a value is there twice", "every value once",
+                    "the same trial again tells nothing new");
+      }
     }
     std::vector<std::vector<SweepValue>> longer;
     for (const auto& before : all) {
