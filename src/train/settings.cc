@@ -141,6 +141,9 @@ DataSettings read_data(const JsonObject& data, TrainTask task, const fs::path& f
   result.test = read_files(data, "test", task, folder);
   result.length = data.optional_integer("length", 2, 1 << 16).value_or(result.length);
   result.default_length = !data.has("length");
+  if (data.has("truncate") && task == TrainTask::causal_lm) {
+    data.refuse("truncate", "causal_lm cuts texts into blocks, and leaves nothing out", "nothing");
+  }
   result.truncate = data.optional_boolean("truncate").value_or(false);
   if (data.has("documents")) {
     if (task != TrainTask::causal_lm) {
@@ -183,6 +186,9 @@ EvaluateSettings read_evaluate(const JsonObject& object, TrainTask task) {
   }
   if (evaluate.metric == Metric::accuracy && task == TrainTask::similarity) {
     object.refuse("metric", "similarity has no accuracy", "loss");
+  }
+  if (object.has("beam") && task != TrainTask::translation) {
+    object.refuse("beam", "beam search is for translation", "nothing");
   }
   evaluate.beam = object.optional_integer("beam", 1, 64).value_or(evaluate.beam);
   evaluate.patience = object.optional_integer("patience", 1, 1 << 20).value_or(0);
@@ -305,11 +311,14 @@ TrainSettings parse_train_settings(std::string_view text, const std::string& whe
   }
   if (const auto keep = object.optional_object("keep")) {
     keep->only({"average", "every"});
-    s.average = keep->optional_integer("average", 1, 1000).value_or(0);
+    s.average = keep->optional_integer("average", 2, 1000).value_or(0);
     s.checkpoint_every = keep->optional_integer("every", 1, kMostSteps).value_or(0);
     if (s.average > 0 && s.data.validation.empty()) {
       keep->refuse("average", "what is averaged are evaluated states, and nothing is evaluated",
                    "data.validation");
+    }
+    if (s.average > 0 && s.gates) {
+      keep->refuse("average", "with gates the last state is kept", "nothing");
     }
   }
   s.identity = identity_of(parsed);

@@ -140,5 +140,19 @@ TEST(TrainSettings, RefuseWhatDoesNotGoTogether) {
                  "for translation", "a file");
 }
 
+TEST(TrainSettings, RefuseWhatWouldBeIgnored) {
+  const json lm = {{"task", "causal_lm"},
+                   {"model", "gpt2"},
+                   {"data", {{"train", "a"}, {"validation", "b"}}},
+                   {"steps", 1}};
+  expect_refused(with({{"data", {{"truncate", true}}}}, lm), "data.truncate", "into blocks",
+                 "nothing");
+  expect_refused(with({{"evaluate", {{"beam", 2}}}}, lm), "evaluate.beam", "for translation",
+                 "nothing");
+  expect_refused(with({{"keep", {{"average", 1}}}}), "keep.average", "no such number", "from 2");
+  expect_refused(with({{"keep", {{"average", 3}}}, {"gates", {{"kind", "hard_concrete"}, {"l0", 1}}}}),
+                 "keep.average", "the last state is kept", "nothing");
+}
+
 }  // namespace
 }  // namespace headwise
