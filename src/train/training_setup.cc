@@ -178,11 +178,17 @@ TrainIdentity identify(const TrainSettings& settings, const fs::path& source,
     identity.files["tokenizer.json"] = file_identity(folder / "tokenizer.json");
     return identity;
   }
+  const auto add_of_model = [&](const std::string& name) {
+    if (!fs::is_regular_file(source / name)) return;
+    identity.files["the model's " + name] = file_identity(source / name);
+  };
   for (const auto& entry : fs::directory_iterator(source)) {
     const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name == "tokenizer.json" || name.ends_with(".safetensors")) {
-      identity.files["the model's " + name] = file_identity(entry.path());
-    }
+    if (name == "config.json" || name.ends_with(".safetensors")) add_of_model(name);
+  }
+  for (const char* name : kBeside) add_of_model(name);
+  if (settings.task == TrainTask::similarity) {
+    for (const char* name : kSentenceEncoder) add_of_model(name);
   }
   return identity;
 }
