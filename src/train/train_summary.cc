@@ -47,8 +47,8 @@ std::string_view to_string(Kept kept) {
 std::string to_json(const TrainSummary& summary, const TrainSettings& settings) {
   const TrainPlan& plan = summary.plan;
   ordered_json json = {{"task", to_string(settings.task)},
-                       {"architecture", plan.config.model_type},
-                       {"parameters", plan.parameters},
+                       {"architecture", summary.config.model_type},
+                       {"parameters", summary.parameters},
                        {"trained_parameters", plan.trained_parameters},
                        {"examples", plan.examples},
                        {"steps", summary.steps},
@@ -63,7 +63,7 @@ std::string to_json(const TrainSummary& summary, const TrainSettings& settings) 
   json["kept"] = {{"state", to_string(summary.kept)}, {"steps", summary.kept_steps}};
   if (summary.validation) json["validation"] = as_json(*summary.validation, settings.task);
   if (summary.test) json["test"] = as_json(*summary.test, settings.task);
-  for (const AttentionSite& site : attention_sites(plan.config)) {
+  for (const AttentionSite& site : attention_sites(summary.config)) {
     json["layers"].push_back({{"name", site.name},
                               {"heads", site.heads.size()},
                               {"kv_heads", site.kv_heads},

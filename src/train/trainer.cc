@@ -370,13 +370,28 @@ class Trainer {
     return {};
   }
 
+  /// Only with gates is it another model than the one that was planned.
+  void describe_saved(TrainSummary& summary) const {
+    if (!settings_.gates) return;
+    TrainableModel saved =
+        TrainableModel::load(folder_, {.task = plan_.config.task, .frozen = true});
+    summary.config = saved.config();
+    summary.parameters = 0;
+    for (const Parameter& parameter : saved.parameters()) {
+      summary.parameters += std::ssize(parameter.values);
+    }
+  }
+
   TrainSummary finish() {
     TrainSummary summary{.plan = plan_,
+                         .config = plan_.config,
+                         .parameters = plan_.parameters,
                          .steps = state_.step,
                          .tokens = state_.tokens,
                          .stopped_early = state_.step < plan_.steps};
     const std::optional<Evaluation> known = choose(summary);
     setup_.model.save(folder_);
+    describe_saved(summary);
     const auto complete = [&](Evaluation result, const Examples& examples, const DataFiles& files) {
       result.step = summary.kept_steps.back();
       if (settings_.task == TrainTask::translation && !result.bleu) {

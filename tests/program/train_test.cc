@@ -417,6 +417,8 @@ TEST_F(Train, FixesRoutesWatchesAndClosesHeads) {
   const ProgramResult inspected = run_program({"inspect", path("whole"), "--json"});
   ASSERT_EQ(inspected.code, 0) << inspected.errors;
   EXPECT_EQ(json::parse(inspected.out)["layers"][0]["heads"], open);
+  EXPECT_EQ(told["layers"][0]["heads"], open);
+  EXPECT_LT(told["parameters"], told["trained_parameters"]);
   const ProgramResult written = run_program({"run", path("whole"), "--text", "the big", "--json"});
   EXPECT_EQ(written.code, 0) << written.errors;
 

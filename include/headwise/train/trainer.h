@@ -54,6 +54,9 @@ std::string_view to_string(Kept kept);
 
 struct TrainSummary {
   TrainPlan plan{};
+  // Of the model as it is saved: without heads that gates have closed.
+  ModelConfig config{};
+  int64_t parameters = 0;
   int64_t steps = 0;
   int64_t tokens = 0;
   double seconds = 0;            // with evaluations
