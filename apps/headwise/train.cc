@@ -7,14 +7,11 @@
 #include <utility>
 
 #include "headwise/train/trainer.h"
-#include "io/file.h"
 #include "train_screen.h"
 #include "verb.h"
 
 namespace headwise::program {
 namespace {
-
-constexpr size_t kLargestSummary = 1 << 24;
 
 struct TrainOptions {
   std::string settings{};
@@ -46,9 +43,9 @@ void train(const TrainOptions& options, CommonOptions common) {
   const std::filesystem::path folder = std::exchange(common.out, "");
   TrainSettings settings = read_train_settings(options.settings);
   if (common.has_seed) settings.seed = common.seed;
-  if (options.resume && std::filesystem::exists(folder / "summary.json")) {
+  if (const auto done = options.resume ? read_summary(settings, folder) : std::nullopt) {
     note(common, fmt::format("the training in {} is done", folder.string()));
-    if (common.json) deliver(common, read_file(folder / "summary.json", kLargestSummary));
+    if (common.json) deliver(common, *done);
     return;
   }
   std::optional<TrainSummary> summary;

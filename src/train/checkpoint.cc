@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {
@@ -58,6 +58,16 @@ TrainState state_from(const JsonObject& object) {
           .recent = object.integers("recent")};
 }
 
+TrainIdentity identity_from(const JsonObject& object) {
+  TrainIdentity identity{.settings = object.text("settings"),
+                         .files = read_file_identities(object.object("files")),
+                         .simd = object.text("simd")};
+  const std::string& seed = object.text("seed");
+  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), identity.seed);
+  if (error != std::errc()) object.refuse("seed", "a seed is no number", "a number");
+  return identity;
+}
+
 [[noreturn]] void refuse(const fs::path& where, const std::string& field, std::string before,
                          std::string now) {
   throw Error({.what = fmt::format("the training that was begun here is another one: {}", field),
@@ -91,21 +101,6 @@ void compare_settings(const fs::path& where, const std::string& before, const st
   }
 }
 
-void compare(const fs::path& where, const JsonObject& stored, const TrainIdentity& now) {
-  compare_settings(where, stored.text("settings"), now.settings);
-  if (stored.text("seed") != std::to_string(now.seed)) {
-    refuse(where, "seed", stored.text("seed"), std::to_string(now.seed));
-  }
-  const JsonObject files = stored.object("files");
-  for (const auto& [name, identity] : now.files) {
-    const std::string before = files.optional_text(name).value_or("nothing");
-    if (before != identity) refuse(where, "the contents of " + name, before, identity);
-  }
-  for (const std::string& name : files.names()) {
-    if (!now.files.contains(name)) refuse(where, name, files.text(name), "nothing");
-  }
-}
-
 void read_into(const TensorFiles& files, const std::string& name, std::span<float> values) {
   const TensorInfo* tensor = files.find(name);
   if (tensor == nullptr || tensor->size() != std::ssize(values)) {
@@ -118,6 +113,27 @@ void read_into(const TensorFiles& files, const std::string& name, std::span<floa
 }
 
 }  // namespace
+
+std::map<std::string, std::string> read_file_identities(const JsonObject& object) {
+  std::map<std::string, std::string> files;
+  for (const std::string& name : object.names()) files[name] = object.text(name);
+  return files;
+}
+
+void require_same(const fs::path& where, const TrainIdentity& before, const TrainIdentity& now) {
+  compare_settings(where, before.settings, now.settings);
+  if (before.seed != now.seed) {
+    refuse(where, "seed", std::to_string(before.seed), std::to_string(now.seed));
+  }
+  for (const auto& [name, identity] : now.files) {
+    const auto found = before.files.find(name);
+    const std::string was = found == before.files.end() ? "nothing" : found->second;
+    if (was != identity) refuse(where, "the contents of " + name, was, identity);
+  }
+  for (const auto& [name, was] : before.files) {
+    if (!now.files.contains(name)) refuse(where, name, was, "nothing");
+  }
+}
 
 fs::path Checkpoints::snapshot_file(int64_t step) const {
   return folder_ / fmt::format("step-{}.safetensors", step);
@@ -148,8 +164,9 @@ TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& mode
   }
   const json parsed = parse_json(text->second, state_file().string());
   const JsonObject stored(parsed, state_file().string());
-  compare(state_file(), stored, identity);
-  if (stored.text("simd") != identity.simd) other_simd = stored.text("simd");
+  const TrainIdentity before = identity_from(stored);
+  require_same(state_file(), before, identity);
+  if (before.simd != identity.simd) other_simd = before.simd;
   const auto parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [m, v] = optimizer.moments()[i];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headwise/train/trainable_model.h"
+#include "io/json.h"
 #include "train/optimizer.h"
 
 namespace headwise {
@@ -21,6 +22,13 @@ struct TrainIdentity {
   std::map<std::string, std::string> files{};  // "data.train": what file_identity says
   std::string simd{};                          // may differ, but then the bits do as well
 };
+
+/// The files of an identity that was written as JSON.
+std::map<std::string, std::string> read_file_identities(const JsonObject& object);
+
+/// Throws Error that says what differs, but for the SIMD target. `where` is the place of `before`.
+void require_same(const std::filesystem::path& where, const TrainIdentity& before,
+                  const TrainIdentity& now);
 
 /// Where a training is.
 struct TrainState {

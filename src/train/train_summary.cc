@@ -63,6 +63,7 @@ std::string to_json(const TrainSummary& summary, const TrainSettings& settings) 
   json["kept"] = {{"state", to_string(summary.kept)}, {"steps", summary.kept_steps}};
   if (summary.validation) json["validation"] = as_json(*summary.validation, settings.task);
   if (summary.test) json["test"] = as_json(*summary.test, settings.task);
+  json["files"] = summary.files;
   for (const AttentionSite& site : attention_sites(summary.config)) {
     json["layers"].push_back({{"name", site.name},
                               {"heads", site.heads.size()},

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,7 +29,6 @@ namespace headwise {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSecondsBetweenCheckpoints = 60;
@@ -138,18 +136,12 @@ class Trainer {
                         "will differ a little from those of one run",
                         *other_simd, setup_.identity.simd));
       }
+      write_settings(settings_, folder_);  // the same, but files may lie elsewhere
     }
     fs::create_directories(checkpoints_.folder());
-    write_file_whole(folder_ / "settings.json", effective_settings());
     write_beside(settings_, setup_, folder_);
     log_.emplace(folder_ / "log.jsonl", state_.log_bytes);
     seconds_before_ = state_.seconds;
-  }
-
-  std::string effective_settings() const {
-    ordered_json settings = ordered_json::parse(settings_.text);
-    settings["seed"] = settings_.seed;
-    return settings.dump(2) + "\n";
   }
 
   bool stopped_early() const {
@@ -388,7 +380,8 @@ class Trainer {
                          .parameters = plan_.parameters,
                          .steps = state_.step,
                          .tokens = state_.tokens,
-                         .stopped_early = state_.step < plan_.steps};
+                         .stopped_early = state_.step < plan_.steps,
+                         .files = setup_.identity.files};
     const std::optional<Evaluation> known = choose(summary);
     setup_.model.save(folder_);
     describe_saved(summary);
@@ -436,7 +429,7 @@ class Trainer {
 
 std::optional<TrainSummary> train(const TrainSettings& settings, const fs::path& folder,
                                   bool resume, TrainWatcher& watcher) {
-  const TrainFolder held(folder, resume);
+  const TrainFolder held(folder, settings, resume);
   try {
     TrainingSetup setup = set_up(settings, folder, [&] {
       if (watcher.interrupted()) throw Stop();

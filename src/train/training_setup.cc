@@ -161,36 +161,8 @@ class DataReader {
   ReadOptions options_;
 };
 
-TrainIdentity identify(const TrainSettings& settings, const fs::path& source,
-                       const fs::path& folder) {
-  TrainIdentity identity{
-      .settings = settings.identity, .seed = settings.seed, .simd = simd_target()};
-  const auto add = [&](const char* name, const DataFiles& data) {
-    for (size_t i = 0; i < data.files.size(); ++i) {
-      const std::string place = i == 0 ? name : fmt::format("{}, file {}", name, i + 1);
-      identity.files[place] = file_identity(data.files[i]);
-    }
-  };
-  add("data.train", settings.data.train);
-  add("data.validation", settings.data.validation);
-  add("data.test", settings.data.test);
-  if (settings.scratch) {
-    identity.files["tokenizer.json"] = file_identity(folder / "tokenizer.json");
-    return identity;
-  }
-  const auto add_of_model = [&](const std::string& name) {
-    if (!fs::is_regular_file(source / name)) return;
-    identity.files["the model's " + name] = file_identity(source / name);
-  };
-  for (const auto& entry : fs::directory_iterator(source)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name.ends_with(".safetensors")) add_of_model(name);
-  }
-  for (const char* name : kBeside) add_of_model(name);
-  if (settings.task == TrainTask::similarity) {
-    for (const char* name : kSentenceEncoder) add_of_model(name);
-  }
-  return identity;
+fs::path source_of(const TrainSettings& settings) {
+  return settings.scratch ? fs::path() : find_model(settings.model.string());
 }
 
 TrainingSetup set_up_new(const TrainSettings& settings, const fs::path& folder,
@@ -225,12 +197,44 @@ TrainingSetup set_up_loaded(const TrainSettings& settings, const fs::path& sourc
 
 }  // namespace
 
+TrainIdentity identify(const TrainSettings& settings, const fs::path& folder) {
+  TrainIdentity identity{
+      .settings = settings.identity, .seed = settings.seed, .simd = simd_target()};
+  const auto add = [&](const char* name, const DataFiles& data) {
+    for (size_t i = 0; i < data.files.size(); ++i) {
+      const std::string place = i == 0 ? name : fmt::format("{}, file {}", name, i + 1);
+      identity.files[place] = file_identity(data.files[i]);
+    }
+  };
+  add("data.train", settings.data.train);
+  add("data.validation", settings.data.validation);
+  add("data.test", settings.data.test);
+  if (settings.scratch) {
+    identity.files["tokenizer.json"] = file_identity(folder / "tokenizer.json");
+    return identity;
+  }
+  const fs::path source = source_of(settings);
+  const auto add_of_model = [&](const std::string& name) {
+    if (!fs::is_regular_file(source / name)) return;
+    identity.files["the model's " + name] = file_identity(source / name);
+  };
+  for (const auto& entry : fs::directory_iterator(source)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json" || name.ends_with(".safetensors")) add_of_model(name);
+  }
+  for (const char* name : kBeside) add_of_model(name);
+  if (settings.task == TrainTask::similarity) {
+    for (const char* name : kSentenceEncoder) add_of_model(name);
+  }
+  return identity;
+}
+
 TrainingSetup set_up(const TrainSettings& settings, const fs::path& folder,
                      const std::function<void()>& check) {
-  const fs::path source = settings.scratch ? fs::path() : find_model(settings.model.string());
+  const fs::path source = source_of(settings);
   TrainingSetup setup = settings.scratch ? set_up_new(settings, folder, check)
                                          : set_up_loaded(settings, source, check);
-  setup.identity = identify(settings, source, folder);
+  setup.identity = identify(settings, folder);
   setup.source = source;
   return setup;
 }

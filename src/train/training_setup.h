@@ -26,6 +26,9 @@ struct TrainingSetup {
   std::filesystem::path source{};  // the folder of a loaded model
 };
 
+/// What the training of these settings is known by; `folder` has the tokenizer of a new model.
+TrainIdentity identify(const TrainSettings& settings, const std::filesystem::path& folder);
+
 /// The tokenizer of a new model is trained on the data and written into `folder`, unless a
 /// checkpoint there says that this was done. `check` is called now and then, and may throw to stop.
 TrainingSetup set_up(const TrainSettings& settings, const std::filesystem::path& folder,

@@ -267,6 +267,54 @@ TEST_F(Train, LeavesFoldersOfOthersAlone) {
   EXPECT_EQ(train(small(), "train.txt").code, 1);
 }
 
+TEST_F(Train, ResumesOnlyInFoldersOfItsOwn) {
+  const auto refused = [&](const std::string& out, const std::string& name) {
+    const ProgramResult result = train(small(), out, {"--resume"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.errors, HasSubstr("the folder is not empty"));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path() / out), {}), 1);
+    return contents_of(folder_.path() / out / name);
+  };
+  folder_.write("notes/notes.txt", "mine");
+  EXPECT_EQ(refused("notes", "notes.txt"), "mine");
+  folder_.write("editor/settings.json", R"({"tabs": 2})");
+  EXPECT_EQ(refused("editor", "settings.json"), R"({"tabs": 2})");
+  folder_.write("page/manifest.json", R"({"name": "page"})");
+  EXPECT_EQ(refused("page", "manifest.json"), R"({"name": "page"})");
+
+  // Begun, and killed before the first checkpoint.
+  json other = small();
+  other["dropout"] = 0.3;
+  folder_.write("begun/settings.json", other.dump());
+  folder_.write("begun/.tokenizer.json.1.0.part", "");
+  EXPECT_THAT(train(small(), "begun", {"--resume"}).errors, HasSubstr("another one: dropout"));
+  EXPECT_EQ(train(other, "begun", {"--resume"}).code, 0);
+}
+
+TEST_F(Train, LeavesNothingInAnEmptyFolderIfItCannotBegin) {
+  json further = small();
+  further["model"] = "no-such-model";
+  EXPECT_EQ(train(further, "out").code, 1);
+  EXPECT_TRUE(fs::is_empty(folder_.path() / "out"));
+}
+
+TEST_F(Train, TellsOfADoneTrainingOnlyIfItIsTheSame) {
+  const json told = summary(small(), "out");
+  fs::create_directory(folder_.path() / "out/checkpoint");  // as if killed at the very end
+  const ProgramResult again = train(small(), "out", {"--resume", "--json"});
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_EQ(json::parse(again.out), told);
+  EXPECT_FALSE(fs::exists(folder_.path() / "out/checkpoint"));
+  EXPECT_THAT(train(small(), "out", {"--resume", "--seed", "9"}).errors,
+              HasSubstr("another one: seed"));
+  json other = small();
+  other["dropout"] = 0.3;
+  EXPECT_THAT(train(other, "out", {"--resume"}).errors, HasSubstr("another one: dropout"));
+  folder_.write("train.txt", lines(kWords, 121, 1));
+  EXPECT_THAT(train(small(), "out", {"--resume"}).errors,
+              HasSubstr("another one: the contents of data.train"));
+}
+
 TEST_F(Train, KeepsTheOldCheckpointWhenTheDiskIsFull) {
   json longer = small();
   longer["steps"] = 400;  // so that many are left when it is killed
@@ -339,6 +387,9 @@ TEST_F(Train, MasksThenClassifiesWithTheSameEncoder) {
   EXPECT_EQ(run.code, 0) << run.errors;
   const json label = json::parse(run.out)["results"][0]["label"];
   EXPECT_TRUE(label == "with" || label == "without") << label;
+  folder_.write("encoder/special_tokens_map.json", "{}");
+  EXPECT_THAT(train(classify, "classifier", {"--resume"}).errors,
+              HasSubstr("the contents of the model's special_tokens_map.json"));
   json longer = classify;
   longer["data"]["length"] = 33;
   EXPECT_THAT(train(longer, "longer").errors, HasSubstr("1 to 32, the model's positions"));

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,7 @@ struct TrainSummary {
   Kept kept = Kept::last;
   std::vector<int64_t> kept_steps{};  // several of an average
   std::optional<Evaluation> validation{}, test{};
+  std::map<std::string, std::string> files{};  // "data.train": its size and hash, and so on
 };
 
 /// One JSON document: summary.json.
@@ -88,5 +90,10 @@ class TrainWatcher {
 std::optional<TrainSummary> train(const TrainSettings& settings,
                                   const std::filesystem::path& folder, bool resume,
                                   TrainWatcher& watcher);
+
+/// summary.json of a training that is done, or nothing. Throws Error that says what differs if it
+/// was done with other settings, data or another model.
+std::optional<std::string> read_summary(const TrainSettings& settings,
+                                        const std::filesystem::path& folder);
 
 }  // namespace headwise
