@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/json.h"
+#include "train/train_folder.h"
 #include "train/trial_measures.h"
 
 namespace headwise {
@@ -122,17 +123,41 @@ std::string manifest_of(const Trial& trial) {
   return manifest.dump(2) + "\n";
 }
 
-/// Makes the folder of a trial, or makes sure that it is this trial's.
-void take_folder(const Trial& trial, const fs::path& folder) {
+/// What a trial that is done has given; nothing of others. Throws Error if the folder has something
+/// else than this trial.
+std::optional<TrialResult> find_result(const Trial& trial, const fs::path& folder) {
   const fs::path file = folder / "manifest.json";
-  fs::create_directories(folder);
+  if (!fs::exists(folder) || is_unused(folder)) return {};
   if (!fs::exists(file)) {
-    write_file_whole(file, manifest_of(trial));
-  } else if (read_file(file, kLargestFile) != manifest_of(trial)) {
+    throw Error({.what = "the folder of a trial has something else in it",
+                 .where = folder.string(),
+                 .hint = "name another folder for the sweep"});
+  }
+  if (read_file(file, kLargestFile) != manifest_of(trial)) {
     throw Error({.what = "the folder of a trial was begun with other settings",
                  .where = file.string(),
                  .hint = "name another folder for the sweep, or remove the trial's"});
   }
+  if (!read_summary(trial.settings, folder)) return {};
+  return read_trial(trial, folder);
+}
+
+/// Nothing if the trial was interrupted.
+std::optional<TrialResult> run_trial(const Trial& trial, const fs::path& folder,
+                                     TrainWatcher& watcher) {
+  fs::create_directories(folder);
+  const fs::path file = folder / "manifest.json";
+  if (!fs::exists(file)) write_file_whole(file, manifest_of(trial));
+  if (!train(trial.settings, folder, true, watcher)) return {};
+  return read_trial(trial, folder);
+}
+
+SweepTable table_of(const std::vector<std::optional<TrialResult>>& results) {
+  std::vector<TrialResult> known;
+  for (const auto& result : results) {
+    if (result) known.push_back(*result);
+  }
+  return make_table(known);
 }
 
 }  // namespace
@@ -162,24 +187,26 @@ Sweep read_sweep(const fs::path& file) {
 std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
                                     SweepWatcher& watcher) {
   fs::create_directories(folder);
-  if (!fs::is_empty(folder) && !fs::exists(folder / "sweep.json")) {
+  if (!is_unused(folder) && !fs::exists(folder / "sweep.json")) {
     throw Error({.what = "the folder is not empty, and has no sweep",
                  .where = folder.string(),
                  .expected = "a new folder, an empty one, or one of a sweep"});
   }
   const FolderLock lock(folder);
   write_file_whole(folder / "sweep.json", sweep.text);
-  std::vector<TrialResult> results;
-  SweepTable table;
+  // All that are done, so that the table loses none of them while others run.
+  std::vector<std::optional<TrialResult>> results;
   for (const Trial& trial : sweep.trials) {
-    const fs::path own = folder / trial.name;
-    take_folder(trial, own);
-    const bool done = fs::exists(own / "summary.json");
-    TrainWatcher& trial_watcher =
-        watcher.begin(trial, std::ssize(results), std::ssize(sweep.trials), done);
-    if (!done && !train(trial.settings, own, true, trial_watcher)) return {};
-    results.push_back(read_trial(trial, own));
-    table = make_table(results);
+    results.push_back(find_result(trial, folder / trial.name));
+  }
+  SweepTable table;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Trial& trial = sweep.trials[i];
+    TrainWatcher& trial_watcher = watcher.begin(trial, static_cast<int64_t>(i),
+                                                std::ssize(results), results[i].has_value());
+    if (!results[i]) results[i] = run_trial(trial, folder / trial.name, trial_watcher);
+    if (!results[i]) return {};
+    table = table_of(results);
     write_file_whole(folder / "table.json", to_json(table));
     write_file_whole(folder / "table.md", to_markdown(table));
   }

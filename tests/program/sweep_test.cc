@@ -81,6 +81,51 @@ TEST_F(SweepTest, RunsEveryCombinationOnce) {
               HasSubstr("| model.heads | head width"));
 }
 
+/// Reads the table whenever a trial begins.
+class TableReader : public SweepWatcher {
+ public:
+  explicit TableReader(fs::path table) : table_(std::move(table)) {}
+
+  TrainWatcher& begin(const Trial&, int64_t, int64_t, bool) override {
+    rows.push_back(json::parse(contents_of(table_))["rows"]);
+    return watcher_;
+  }
+
+  std::vector<json> rows;
+
+ private:
+  fs::path table_;
+  TrainWatcher watcher_;
+};
+
+TEST_F(SweepTest, KeepsAllRowsWhileOneTrialIsDoneAgain) {
+  const json seeds = {{"base", base()}, {"grid", {{"dropout", {0, 0.5}}}}};
+  ASSERT_EQ(sweep(seeds).code, 0);
+  fs::remove_all(folder_.path() / "out/dropout=0");
+  TableReader reader(folder_.path() / "out/table.json");
+  ASSERT_TRUE(run_sweep(read_sweep(folder_.path() / "sweep.json"), folder_.path() / "out", reader));
+  ASSERT_EQ(reader.rows.size(), 2u);
+  EXPECT_EQ(reader.rows[1].size(), 2u);
+}
+
+TEST_F(SweepTest, TakesNoResultsOfOtherData) {
+  const json settings = {{"base", base()}, {"grid", {{"dropout", {0.5}}}}};
+  ASSERT_EQ(sweep(settings).code, 0);
+  folder_.write("text.txt", "the dog sees the cat\n");
+  const ProgramResult other = sweep(settings);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.errors, HasSubstr("the contents of data.train"));
+}
+
+TEST_F(SweepTest, LeavesFoldersOfOthersAlone) {
+  folder_.write("out/sweep.json", "{}");
+  folder_.write("out/dropout=0.5/notes.txt", "mine");
+  const ProgramResult result = sweep({{"base", base()}, {"grid", {{"dropout", {0.5}}}}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("something else in it"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "out/dropout=0.5/manifest.json"));
+}
+
 TEST_F(SweepTest, RefusesWhatNoTrainingWouldTake) {
   const auto message = [&](const json& settings) {
     const ProgramResult result = sweep(settings);
