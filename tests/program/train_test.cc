@@ -197,13 +197,17 @@ TEST_F(Train, KilledAtAnyMomentAndResumedEndsWithTheSameBits) {
 
 TEST_F(Train, InterruptedLeavesACheckpointToGoOnFrom) {
   json longer = small();
-  longer["steps"] = 3000;
+  longer["steps"] = 1000;
   longer["schedule"]["kind"] = "constant";
+  (void)summary(longer, "whole");
   const std::string file = settings(longer);
   for (const int signal : {SIGINT, SIGTERM}) {
     const std::string out = "stopped" + std::to_string(signal);
     EXPECT_EQ(run_and_kill({"train", file, "-o", path(out)}, 600, signal), 130);
     EXPECT_TRUE(fs::exists(folder_.path() / out / "checkpoint/state.safetensors"));
+    EXPECT_EQ(train(longer, out, {"--resume"}).code, 0);
+    EXPECT_EQ(weights(out), weights("whole"));
+    EXPECT_EQ(log(out), log("whole"));
   }
 }
 
