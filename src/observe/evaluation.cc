@@ -100,6 +100,13 @@ void refuse_if_empty(const EvaluationSet& set, const Files& files) {
                .expected = "at least one example"});
 }
 
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  std::vector<std::string> lines;
+  LineReader reader(file);
+  for (std::string_view line; reader.next(line);) lines.emplace_back(line);
+  return lines;
+}
+
 TokenBatch read_texts(const Files& files, const TextEncoder& encoder, const ReadOptions& options) {
   TokenBatch texts;
   for_each_piece(files, Documents::lines, options,
@@ -210,6 +217,7 @@ EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer
       break;
     case LossTask::translate:
       set.examples = read_translation(files[0], files[1], tokenizer, config, options);
+      set.references = read_lines(files[1]);
       break;
     case LossTask::similarity:
       set.examples.texts_each = 2;
@@ -293,6 +301,7 @@ void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
                        all.labels.begin() + texts.offsets[x + 1]);
     }
     if (!set.positions.empty()) some.positions.push_back(set.positions[x]);
+    if (!set.references.empty()) some.references.push_back(set.references[x]);
   }
   set = std::move(some);
 }

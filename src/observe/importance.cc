@@ -17,13 +17,16 @@
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
 #include "observe/race.h"
+#include "train/translation_bleu.h"
 
 namespace headwise {
 namespace {
 
 enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
 
-constexpr int64_t kPairsAtOnce = 512;  // whose losses of all examples are in memory
+constexpr int64_t kBeams = 5;
+constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
+constexpr int64_t kPairsAtOnce = 512;               // whose losses of all examples are in memory
 
 /// `count` of these heads.
 std::vector<int64_t> draw(std::vector<int64_t> heads, int64_t count, Random random) {
@@ -191,7 +194,21 @@ class Importance {
     if (set_.task == LossTask::classify) {
       loss.scores = label_scores(labels, set_.examples.all.labels, model_.output_width());
     }
+    if (!set_.references.empty() && options_.tokenizer != nullptr) loss.scores["bleu"] = bleu();
     evidence_.loss = std::move(loss);
+  }
+
+  /// Of what the model writes by itself.
+  double bleu() const {
+    GenerateOptions how =
+        translation_options(folder_, model_.config(), kBeams, kMostTokensOfATranslation);
+    if (!options_.gates.empty()) how.forward.gates = {options_.gates.data(), {1, model_.heads()}};
+    return translation_bleu(model_, set_.examples.all.source, how, *options_.tokenizer,
+                            set_.references, [&](int64_t done) {
+                              if (options_.progress) {
+                                options_.progress("translation", done, set_.size());
+                              }
+                            });
   }
 
   void measure_groups() {

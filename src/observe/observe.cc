@@ -137,6 +137,7 @@ class Observation {
     ImportanceOptions how = options_.importance;
     how.gates = options_.gates;
     how.seed = options_.seed;
+    how.tokenizer = tokenizer_;
     for (const HeadIndex& head : options_.only) {
       how.heads.push_back(model_.attentions()[head.site].first + head.index);
     }

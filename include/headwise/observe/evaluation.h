@@ -50,6 +50,9 @@ struct EvaluationSet {
   /// Empty: all that could be.
   std::vector<std::vector<int32_t>> positions{};
 
+  /// Translate: the references as they were written, for BLEU; or none.
+  std::vector<std::string> references{};
+
   int64_t size() const { return examples.size(); }
 };
 

@@ -58,13 +58,15 @@ struct ImportanceOptions {
   /// Synergy of pairs of heads: of one attention, or of all.
   enum class Pairs { none, attention, all } pairs = Pairs::none;
 
+  const Tokenizer* tokenizer = nullptr;  // that writes translations, for their BLEU; or none
+
   int64_t draws = 20;        // of halves and of random heads
   int64_t resamples = 1000;  // of the bootstrap
   uint64_t seed = 0;
   LoadOptions load{};  // of the model, which gradients read once more
 
-  /// The step that is under way ("gradient", "ablation", "groups", "pairs"), work done and all of
-  /// it. May throw to stop.
+  /// The step that is under way ("gradient", "ablation", "translation", "groups", "pairs"), work
+  /// done and all of it. May throw to stop.
   std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
 };
 
