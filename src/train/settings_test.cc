@@ -150,8 +150,9 @@ TEST(TrainSettings, RefuseWhatWouldBeIgnored) {
   expect_refused(with({{"evaluate", {{"beam", 2}}}}, lm), "evaluate.beam", "for translation",
                  "nothing");
   expect_refused(with({{"keep", {{"average", 1}}}}), "keep.average", "no such number", "from 2");
-  expect_refused(with({{"keep", {{"average", 3}}}, {"gates", {{"kind", "hard_concrete"}, {"l0", 1}}}}),
-                 "keep.average", "the last state is kept", "nothing");
+  expect_refused(
+      with({{"keep", {{"average", 3}}}, {"gates", {{"kind", "hard_concrete"}, {"l0", 1}}}}),
+      "keep.average", "the last state is kept", "nothing");
 }
 
 }  // namespace

@@ -202,8 +202,8 @@ std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
   SweepTable table;
   for (size_t i = 0; i < results.size(); ++i) {
     const Trial& trial = sweep.trials[i];
-    TrainWatcher& trial_watcher = watcher.begin(trial, static_cast<int64_t>(i),
-                                                std::ssize(results), results[i].has_value());
+    TrainWatcher& trial_watcher =
+        watcher.begin(trial, static_cast<int64_t>(i), std::ssize(results), results[i].has_value());
     if (!results[i]) results[i] = run_trial(trial, folder / trial.name, trial_watcher);
     if (!results[i]) return {};
     table = table_of(results);

@@ -97,8 +97,9 @@ void check_folder(const fs::path& folder, const TrainSettings& settings, bool re
   const bool ours = !resume && fs::exists(folder / "settings.json");
   throw Error({.what = ours ? "a training was begun in this folder" : "the folder is not empty",
                .where = folder.string(),
-               .expected = resume ? "a new folder, an empty one, or one that a training was begun in"
-                                  : "a new folder, or an empty one",
+               .expected = resume
+                               ? "a new folder, an empty one, or one that a training was begun in"
+                               : "a new folder, or an empty one",
                .hint = ours ? "go on with it by --resume, or choose another folder"
                             : "choose another folder"});
 }

@@ -74,8 +74,7 @@ void train_tokenizer(const TrainSettings& settings, const fs::path& folder,
   const ReadOptions options{.progress = [&check](int64_t) { check(); }};
   const Files& files = settings.data.train.files;
   if (settings.task == TrainTask::classification || settings.task == TrainTask::similarity) {
-    add_words_of_columns(files, settings.task == TrainTask::similarity ? 2 : 1, trainer,
-                         options);
+    add_words_of_columns(files, settings.task == TrainTask::similarity ? 2 : 1, trainer, options);
   } else {
     add_words(files, documents_of(settings), trainer, options);
   }

@@ -141,8 +141,7 @@ TEST_F(SweepTest, RefusesWhatNoTrainingWouldTake) {
   EXPECT_THAT(message({{"base", base()}, {"grid", {{"seed", {0, 1, 0}}}}}),
               HasSubstr("a value is there twice"));
   folder_.write("list.json", "[1]");
-  const std::string no_object =
-      message({{"base", "list.json"}, {"grid", {{"model.heads", {2}}}}});
+  const std::string no_object = message({{"base", "list.json"}, {"grid", {{"model.heads", {2}}}}});
   EXPECT_THAT(no_object, HasSubstr("list.json"));
   EXPECT_THAT(no_object, HasSubstr("not an object"));
   EXPECT_FALSE(fs::exists(folder_.path() / "out"));
