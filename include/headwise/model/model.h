@@ -149,10 +149,10 @@ class Model {
   /// The static vectors of tokens, [tokens, embedding width], without positions.
   Activations word_embeddings(Side side, std::span<const int32_t> ids) const;
 
-  /// Of causal LMs: how what is added to the residual stream changes the logit of a token beside the
-  /// mean of all logits, with the scale of the final norm held fixed. `rows` [T, C] are those before
-  /// the final norm, `tokens` [T] one for each; the change is the scalar product with the result
-  /// [T, C].
+  /// Of causal LMs: how what is added to the residual stream changes the logit of a token beside
+  /// the mean of all logits, with the scale of the final norm held fixed. `rows` [T, C] are those
+  /// before the final norm, `tokens` [T] one for each; the change is the scalar product with the
+  /// result [T, C].
   Activations logit_directions(View<const float, 2> rows, std::span<const int32_t> tokens) const;
 
   /// Decoding step by step. `texts` sequences, of at most `capacity` tokens each, the same number
