@@ -82,7 +82,8 @@ TEST(ObserveReal, FindsThePreviousTokenHeadOfStories15mAndNoInduction) {
     EXPECT_LE(head.measures.find("induction")->value, 0.05) << head.head;
   }
   EXPECT_EQ(best, "L2.H0");
-  EXPECT_NEAR(most, 0.86, 0.05);
+  EXPECT_GT(most, 0.4);
+  EXPECT_GT(evidence.head(best).measures.find("previous_on_random")->value, 0.7);
 }
 
 }  // namespace

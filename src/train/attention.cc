@@ -6,9 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "headwise/core/parallel.h"
 #include "headwise/core/seed.h"
-#include "model/routing.h"
 
 namespace headwise {
 namespace {
@@ -218,47 +216,18 @@ void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tap
   observer->attended(*site_, seen, attention_, p.z, p.lse);
 }
 
-void TrainedAttention::lend(Tape& tape, Scratch& scratch) {
-  MultiHeadAttention::Pass& p = tape.pass;
-  std::swap(p.dprojected, scratch.dprojected);
-  std::swap(p.dprojected_source, scratch.dprojected_source);
-  std::swap(p.dheads, scratch.dheads);
-  std::swap(p.dvalues, scratch.dvalues);
-}
-
-void TrainedAttention::backward_gates(const StackPass& pass, Tape& tape, View<const float, 2> dy,
-                                      Scratch& scratch) const {
-  lend(tape, scratch);
-  attention_.backward_output(dy, tape.pass, nullptr);
-  // An output is its gate times something, so that this is the gate times its gradient.
-  const View<const float, 3> z = tape.pass.z, dz = tape.pass.dz;
-  Attention asked = tape.how;
-  if (router_.exists()) {
-    asked.gates = tape.asked;
-    asked.gate_scope = tape.asked_scope;
-  }
-  const View<float, 2> to = pass.options->dgates;
-  parallel_for(z.extent(1), [&](int64_t h) {
-    for (int64_t b = 0; b + 1 < std::ssize(asked.q_offsets); ++b) {
-      const int64_t row = gate_row(asked, b, 0);
-      const double gate = asked.gates(row, h);
-      if (gate == 0) continue;
-      double sum = 0;
-      for (int64_t t = asked.q_offsets[b]; t < asked.q_offsets[b + 1]; ++t) {
-        for (int64_t c = 0; c < z.extent(2); ++c) sum += double{z(t, h, c)} * dz(t, h, c);
-      }
-      to(row, site_->first + h) += static_cast<float>(sum / gate);
-    }
-  });
-  lend(tape, scratch);
-}
-
 void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                 View<const float, 2> dy, const InputGradient& to,
                                 Scratch& scratch) {
   MultiHeadAttention::Pass& p = tape.pass;
   const MultiHeadAttentionShape& s = attention_.shape();
-  lend(tape, scratch);
+  const auto lend = [&] {
+    std::swap(p.dprojected, scratch.dprojected);
+    std::swap(p.dprojected_source, scratch.dprojected_source);
+    std::swap(p.dheads, scratch.dheads);
+    std::swap(p.dvalues, scratch.dvalues);
+  };
+  lend();
   MultiHeadAttentionWeights* const gradients = trained() ? &gradients_ : nullptr;
   attention_.backward_output(dy, p, gradients);
 
@@ -293,7 +262,7 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
   if (router_.exists()) {
     backward_choice(x, pass, tape, more.dgates, to.dx, scratch.dlikelihoods);
   }
-  lend(tape, scratch);
+  lend();
 }
 
 }  // namespace headwise

@@ -100,10 +100,6 @@ class TrainedAttention {
   void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
                 const InputGradient& to, Scratch& scratch);
 
-  /// Only the gradients of gates, where nothing in front of it has any; dy stays as it is.
-  void backward_gates(const StackPass& pass, Tape& tape, View<const float, 2> dy,
-                      Scratch& scratch) const;
-
   /// The loss that spreads rows over routed heads, of what the tape has; 0 without routing.
   double balance_loss(const Tape& tape) const;
 
@@ -115,8 +111,6 @@ class TrainedAttention {
   void gradient_norms(std::span<double> norms) const;  // [H]
 
  private:
-  /// Memory of backward goes to the tape for as long as it is needed.
-  static void lend(Tape& tape, Scratch& scratch);
   bool cross() const { return attention_.shape().cross; }
   bool rotates(const StackPass& pass) const;
   Attention how(const StackPass& pass, Tape& tape) const;

@@ -177,8 +177,13 @@ double TrainedBlock::balance_loss(const Tape& tape) const {
          (attentions_.size() > 1 ? attentions_[1].balance_loss(tape.cross) : 0);
 }
 
-void TrainedBlock::backward_after_self(View<float, 2> d, const StackPass& pass, Tape& tape,
-                                       Scratch& scratch) {
+void TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch) {
+  if (parallel_) return backward_parallel(d, pass, tape, scratch);
+  const auto attend = [&](size_t which, TrainedAttention::Tape& of) {
+    return [&, which](View<const float, 2> from, View<const float, 2> dy, const InputGradient& to) {
+      attentions_[which].backward(from, pass, of, dy, to, scratch.attention);
+    };
+  };
   const bool cross = attentions_.size() > 1;
   const View<const float, 2> attended = cross ? tape.cross_out.view() : tape.self_out.view();
   backward(d, attended, feed_forward_sublayer_, pass, tape.inner, scratch,
@@ -186,33 +191,12 @@ void TrainedBlock::backward_after_self(View<float, 2> d, const StackPass& pass, 
              feed_forward_.backward(from, inside(pass), tape.feed_forward, dy, to,
                                     scratch.feed_forward);
            });
-  if (!cross) return;
-  backward(d, tape.self_out.view(), attention_sublayers_[1], pass, tape.cross_inner, scratch,
-           [&](View<const float, 2> from, View<const float, 2> dy, const InputGradient& to) {
-             attentions_[1].backward(from, pass, tape.cross, dy, to, scratch.attention);
-           });
-}
-
-void TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch) {
-  if (parallel_) return backward_parallel(d, pass, tape, scratch);
-  backward_after_self(d, pass, tape, scratch);
-  backward(d, tape.x, attention_sublayers_[0], pass, tape.self_inner, scratch,
-           [&](View<const float, 2> from, View<const float, 2> dy, const InputGradient& to) {
-             attentions_[0].backward(from, pass, tape.self, dy, to, scratch.attention);
-           });
-}
-
-void TrainedBlock::backward_gates(View<float, 2> d, const StackPass& pass, Tape& tape,
-                                  Scratch& scratch) {
-  const Sublayer& self = attention_sublayers_[0];
-  if (!parallel_) {
-    backward_after_self(d, pass, tape, scratch);
-    if (place_ == NormPlace::after) {
-      self.norm.backward(tape.self_inner.view(), d, {.dx = d});
-    }
+  if (cross) {
+    backward(d, tape.self_out.view(), attention_sublayers_[1], pass, tape.cross_inner, scratch,
+             attend(1, tape.cross));
   }
-  attentions_[0].backward_gates(
-      pass, tape.self, dropped(d, dropout_of(self, pass), scratch.dbranch), scratch.attention);
+  backward(d, tape.x, attention_sublayers_[0], pass, tape.self_inner, scratch,
+           attend(0, tape.self));
 }
 
 View<float, 2> TrainedBlock::forward_parallel(View<const float, 2> x, const StackPass& pass,

@@ -53,8 +53,6 @@ class TrainedBlock {
 
   /// d [T, C], the gradient of what the block gave, becomes that of its input.
   void backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
-  /// Only the gradients of gates, where nothing in front of it has any; d is used up.
-  void backward_gates(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
 
   /// The losses that spread rows over routed heads, of what the tape has.
   double balance_loss(const Tape& tape) const;
@@ -86,8 +84,6 @@ class TrainedBlock {
   void backward(View<float, 2> d, View<const float, 2> x, const Sublayer& sublayer,
                 const StackPass& pass, const Rows& inner, Scratch& scratch,
                 const Branch& branch) const;
-  /// From what leaves the block to what leaves self attention.
-  void backward_after_self(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
   View<float, 2> forward_parallel(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                   Scratch& scratch) const;
   void backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);

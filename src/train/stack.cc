@@ -194,13 +194,8 @@ void TrainedStack::backward(View<float, 2> d, double balance_scale,
   const int64_t depth = depth_of_backward(all_blocks), layers = std::ssize(blocks_);
   if (drops_finally_) dropout(d, pass_.dropout(final_stream_), d);
   if (final_norm_.exists()) final_norm_.backward(last_, d, {.dx = d});
-  const bool only_gates = depth <= layers && pass_.wants_gates() && !relative_.trained();
   for (int64_t layer = layers - 1; layer >= std::max<int64_t>(0, layers - depth); --layer) {
-    if (layer == 0 && only_gates && !blocks_[0].trained()) {
-      blocks_[0].backward_gates(d, pass_, tapes_[0], scratch);
-    } else {
-      blocks_[layer].backward(d, pass_, tapes_[layer], scratch);
-    }
+    blocks_[layer].backward(d, pass_, tapes_[layer], scratch);
   }
   if (depth > layers) backward_embeddings(d);
 }
