@@ -86,7 +86,10 @@ void expect_golden(const std::filesystem::path& folder, const std::string& name,
                 kOfGradient * largest + kRelative * gradient[h])
         << evidence.heads[h].head;
   }
-  if (task == LossTask::fidelity) EXPECT_NEAR(sum, expected_sum, 0.4 * expected_sum);
+  if (task == LossTask::fidelity) {
+    // Of eight random projections; the sum over the heads of these small models stays within this.
+    EXPECT_NEAR(sum, expected_sum, 0.4 * expected_sum);
+  }
 }
 
 std::vector<Case> cases() {

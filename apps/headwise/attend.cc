@@ -1,6 +1,7 @@
 // headwise attend: what chosen heads look at, and what they carry.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,6 +1,7 @@
 // headwise inspect: what a folder holds, and what its heads cost, without loading its weights.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -1,6 +1,7 @@
 // headwise run: what a model computes for texts, by its task.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <utility>

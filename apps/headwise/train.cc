@@ -1,6 +1,7 @@
 // headwise train: a model from settings and data, with a line that says how it goes.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>

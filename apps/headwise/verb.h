@@ -1,12 +1,18 @@
 // What the verbs of the program share: common options, and the way results leave it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+namespace CLI {  // of <CLI/CLI.hpp>, which takes long to compile
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
 
 namespace headwise::program {
 

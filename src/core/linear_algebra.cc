@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace headwise {
 namespace {
@@ -31,17 +32,63 @@ DoubleMatrix matrix_of(const Expression& expression) {
   return result;
 }
 
-/// W = U Σ V': slow, and exact to the last bits of its smallest singular values.
-RowSpace by_singular_values(const Columns& w) {
-  const Eigen::BDCSVD<Columns> svd(w, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  const VectorXd& sigma = svd.singularValues();
-  const double least = sigma.size() == 0 ? 0
-                                         : static_cast<double>(std::max(w.rows(), w.cols())) *
-                                               kEpsilon * sigma.maxCoeff();
+/// A matrix as turn' times rows: `turn` is orthogonal, and so are the rows to one another, the
+/// longest first. Their lengths are the singular values.
+struct Orthogonal {
+  Rows turn{}, rows{};
+};
+
+/// By turning pairs of rows until all are orthogonal (Hestenes, Jacobi): slow, and exact to the
+/// last bits of the smallest singular values.
+Orthogonal orthogonal_rows(const Rows& matrix) {
+  const Eigen::Index n = matrix.rows();
+  Rows rows = matrix, turn = Rows::Identity(n, n);
+  const auto rotate = [](Rows& m, Eigen::Index i, Eigen::Index j, double cosine, double sine) {
+    for (Eigen::Index c = 0; c < m.cols(); ++c) {
+      const double x = m(i, c), y = m(j, c);
+      m(i, c) = cosine * x - sine * y;
+      m(j, c) = sine * x + cosine * y;
+    }
+  };
+  constexpr int kSweeps = 60;  // about ten are needed
+  bool turned = true;
+  for (int sweep = 0; turned && sweep < kSweeps; ++sweep) {
+    turned = false;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      for (Eigen::Index j = i + 1; j < n; ++j) {
+        const double a = rows.row(i).squaredNorm(), b = rows.row(j).squaredNorm();
+        const double dot = rows.row(i).dot(rows.row(j));
+        if (std::abs(dot) <= kEpsilon * std::sqrt(a * b)) continue;
+        const double zeta = (b - a) / (2 * dot);
+        const double tangent = std::copysign(1 / (std::abs(zeta) + std::hypot(1, zeta)), zeta);
+        const double cosine = 1 / std::hypot(1, tangent);
+        rotate(rows, i, j, cosine, cosine * tangent);
+        rotate(turn, i, j, cosine, cosine * tangent);
+        turned = true;
+      }
+    }
+  }
+  const VectorXd lengths = rows.rowwise().norm();
+  std::vector<Eigen::Index> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto i, auto j) { return lengths(i) > lengths(j); });
+  return {.turn = turn(order, Eigen::all), .rows = rows(order, Eigen::all)};
+}
+
+RowSpace by_singular_values(const Rows& w) {
+  const bool tall = w.rows() > w.cols();
+  const Orthogonal found = orthogonal_rows(tall ? Rows(w.transpose()) : w);
+  const VectorXd sigma = found.rows.rowwise().norm();
+  const double least =
+      sigma.size() == 0 ? 0
+                        : static_cast<double>(std::max(w.rows(), w.cols())) * kEpsilon * sigma(0);
   Eigen::Index rank = 0;
   while (rank < sigma.size() && sigma(rank) > least) ++rank;
-  return {.factor = matrix_of(svd.matrixU().leftCols(rank) * sigma.head(rank).asDiagonal()),
-          .basis = matrix_of(svd.matrixV().leftCols(rank).transpose())};
+  const Rows turn = found.turn.topRows(rank), rows = found.rows.topRows(rank);
+  if (tall) return {.factor = matrix_of(rows.transpose()), .basis = matrix_of(turn)};
+  return {.factor = matrix_of(turn.transpose() * sigma.head(rank).asDiagonal()),
+          .basis = matrix_of(sigma.head(rank).cwiseInverse().asDiagonal() * rows)};
 }
 
 }  // namespace
@@ -134,8 +181,9 @@ std::vector<double> singular_values(const DoubleMatrix& matrix) {
       return {values.data(), values.data() + count};
     }
   }
-  const Eigen::BDCSVD<Columns> svd(m, 0);
-  return {svd.singularValues().data(), svd.singularValues().data() + count};
+  const VectorXd lengths =
+      orthogonal_rows(m.rows() > m.cols() ? Rows(m.transpose()) : Rows(m)).rows.rowwise().norm();
+  return {lengths.data(), lengths.data() + count};
 }
 
 std::vector<std::complex<double>> eigenvalues(const DoubleMatrix& square) {

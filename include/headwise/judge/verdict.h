@@ -1,0 +1,88 @@
+// What the evidence about every head means: the content of verdict.json.
+//
+// docs/formats.md describes the file; docs/judge.md says how each verdict is reached.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/observe/evidence.h"
+#include "headwise/observe/importance.h"
+
+namespace headwise {
+
+/// Something that a head does, and what shows it.
+struct Role {
+  std::string role{};    // "previous", "window", "relation", … : see roles() in judge.h
+  std::string detail{};  // "det to_head", "offset -3"; empty: the role says it all
+  Measure shown{};       // score, n, interval, and the baseline that it beats
+  bool probe = false;    // seen on the built-in probes
+  bool operator==(const Role&) const = default;
+};
+
+/// The numbers that heads are ranked by; those that were not measured are left out.
+struct Importance {
+  std::optional<double> gradient{}, entropy{}, confidence{};
+  std::optional<Measure> ablation_zero{}, ablation_mean{};
+  bool operator==(const Importance&) const = default;
+};
+
+struct HeadVerdict {
+  std::string head{};         // "L3.H1"
+  std::vector<Role> roles{};  // the clearest first; "noise" or "unclear" if there is no other
+  Importance importance{};
+  std::optional<Standing> standing{};  // none: its ablation was not measured
+  std::vector<std::string> twins{};    // heads that could stand in for it, the nearest first
+  std::vector<std::string> backups{};  // heads that do more once it is gone, by synergy
+  bool operator==(const HeadVerdict&) const = default;
+
+  bool has(std::string_view role) const;
+};
+
+/// All heads of one role, and what closing them together did, if that was measured.
+struct Category {
+  std::string role{};
+  std::vector<std::string> heads{};
+  std::optional<Measures> measured{};  // of the group of this name in the evidence
+  bool operator==(const Category&) const = default;
+};
+
+/// Heads that can stand in for each other; the representative first.
+using Cluster = std::vector<std::string>;
+
+struct LayerVerdict {
+  std::string layer{};                     // "L3"
+  std::map<std::string, int64_t> roles{};  // how many of its heads have each
+  std::optional<double> importance{};      // mean ablation_zero of its heads, else mean gradient
+  double redundant = 0;                    // share of its heads that have a twin
+  std::string advice{};                    // "thin", "freeze" or empty, as docs/judge.md says
+  bool operator==(const LayerVerdict&) const = default;
+};
+
+struct Verdict {
+  Evidence::ModelIdentity model{};
+  std::string loss_task{};                     // empty: no loss was measured
+  double loss = 0;                             // of the model with all its heads
+  double tolerance = 0;                        // of standings
+  std::map<std::string, double> thresholds{};  // that roles were given by
+  std::vector<HeadVerdict> heads{};
+  std::vector<Cluster> clusters{};
+  std::vector<Category> categories{};
+  std::vector<LayerVerdict> layers{};
+  /// Spearman correlation of the rankings: correlation["gradient"]["ablation_zero"].
+  std::map<std::string, std::map<std::string, double>> correlation{};
+
+  const HeadVerdict& head(std::string_view name) const;  // throws Error if there is none
+  bool operator==(const Verdict&) const = default;
+};
+
+/// The text of verdict.json, and back. Throws Error for what is no verdict; `where` names the text
+/// in messages.
+std::string to_json(const Verdict& verdict);
+Verdict verdict_from_json(std::string_view text, const std::string& where);
+
+}  // namespace headwise

@@ -1,0 +1,36 @@
+// Which heads go, for which budget: the content of plan.json.
+//
+// docs/formats.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headwise {
+
+/// The quality of a model without its first `removed` heads of an order.
+struct CurvePoint {
+  int64_t removed = 0;
+  double loss = 0;
+  std::optional<double> score{};  // accuracy, BLEU: where the task has one
+  bool operator==(const CurvePoint&) const = default;
+};
+
+struct Plan {
+  std::vector<std::string> keep{}, drop{};   // heads; those that go first stand first in `drop`
+  std::string order{};                       // "gradient", "ablation", …
+  std::map<std::string, double> expected{};  // "heads", "parameters", "multiply_adds", "loss", …
+  std::map<std::string, std::vector<CurvePoint>> curves{};  // by order
+  bool operator==(const Plan&) const = default;
+};
+
+/// The text of plan.json, and back: of a file only "drop" is required. Throws Error for what is no
+/// plan; `where` names the text in messages.
+std::string to_json(const Plan& plan);
+Plan plan_from_json(std::string_view text, const std::string& where);
+
+}  // namespace headwise
