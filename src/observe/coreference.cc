@@ -77,7 +77,7 @@ class Coreference : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (done_ || !has_any(site, heads_)) return;
+    if (!has_any(site, heads_)) return;
     std::vector<int64_t> rows;
     for (size_t b = 0; b < batch_->texts.size(); ++b) {
       const ItemTokens& item = items_[batch_->texts[b]];
@@ -97,11 +97,6 @@ class Coreference : public Watcher {
       }
       at += item.pronoun.end - item.pronoun.begin;
     }
-  }
-
-  bool again() override {
-    done_ = true;
-    return false;
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
@@ -144,7 +139,6 @@ class Coreference : public Watcher {
   std::array<NamedItems, 2> parts_;
   std::vector<ItemTokens> items_;  // of the corpus
   const WatchedBatch* batch_ = nullptr;
-  bool done_ = false;  // other watchers may go on
 };
 
 }  // namespace

@@ -173,7 +173,7 @@ class Relations : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (done_ || !has_any(site, heads_)) return;
+    if (!has_any(site, heads_)) return;
     std::vector<Row> rows;
     std::vector<int64_t> tokens;  // rows of the batch whose maps are wanted
     int64_t numbers = 0;
@@ -194,11 +194,6 @@ class Relations : public Watcher {
       }
     }
     if (!rows.empty()) score(site, layer.maps(attention, tokens), rows);
-  }
-
-  bool again() override {
-    done_ = true;
-    return false;
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
@@ -235,7 +230,6 @@ class Relations : public Watcher {
   Questions questions_;
   std::vector<Sentence> sentences_;  // of the corpus
   const WatchedBatch* batch_ = nullptr;
-  bool done_ = false;  // other watchers may go on
 };
 
 }  // namespace

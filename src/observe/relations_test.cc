@@ -7,6 +7,7 @@
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
 #include "observe/labelled_testing.h"
+#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
@@ -138,6 +139,23 @@ TEST(RelationItems, AreTheSameForAnyBatchesAndThreads) {
   set_threads(before);
   EXPECT_EQ(watched.heads, other.heads);
   EXPECT_EQ(watched.evidence.best, other.evidence.best);
+}
+
+/// Parts of speech are learnt on one way through the texts, and tested on the next.
+TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
+  const Model model = golden_model("bert");
+  const ChanceTreebank treebank(20, false);
+  const WatchContext context{.model = model, .corpus = treebank.corpus};
+  Watched together{.heads = std::vector<Measures>(model.heads())};
+  watch_corpus(context, WatchPass::treebank, {}, together.heads, together.evidence);
+  const Watched relations = watch(context, watch_relations(context), 20);
+  const Watched tags = watch(context, watch_parts_of_speech(context), 20);
+  for (int64_t h = 0; h < model.heads(); ++h) {
+    Measures expected = relations.heads[h];
+    for (const auto& [name, measure] : tags.heads[h]) expected.add(name, measure);
+    EXPECT_EQ(together.heads[h], expected) << head_name(model, h);
+  }
+  EXPECT_EQ(together.evidence.best, relations.evidence.best);
 }
 
 TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
