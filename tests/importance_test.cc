@@ -16,15 +16,12 @@
 #include "observe/label_scores.h"
 #include "observe/loss_table.h"
 #include "observe/race.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
 
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
-}
-
-TokenBatch texts_of(int64_t vocabulary, int64_t count) {
+TokenBatch random_texts(int64_t vocabulary, int64_t count) {
   TokenBatch batch;
   Random random(17);
   for (int64_t b = 0; b < count; ++b) {
@@ -48,7 +45,7 @@ class ImportanceOfGpt2 : public testing::Test {
   ImportanceOfGpt2()
       : folder_(golden("gpt2")),
         model_(Model::load(folder_)),
-        set_(next_tokens(texts_of(model_.config().vocabulary, 40))) {}
+        set_(next_tokens(random_texts(model_.config().vocabulary, 40))) {}
 
   Evidence observe(const ImportanceOptions& options) const {
     Evidence evidence = no_evidence(model_);
@@ -217,7 +214,7 @@ TEST_F(ImportanceOfGpt2, EvidenceKeepsItInAFile) {
 TEST(ImportanceOfLabels, HasScores) {
   const Model model = Model::load(golden("bert_sequence"));
   EvaluationSet set{.task = LossTask::classify};
-  set.examples.all.source = texts_of(model.config().vocabulary, 12);
+  set.examples.all.source = random_texts(model.config().vocabulary, 12);
   for (int32_t x = 0; x < 12; ++x) {
     set.examples.all.labels.push_back(x % static_cast<int32_t>(model.output_width()));
   }
@@ -233,8 +230,8 @@ TEST(ImportanceOfTranslations, HasBleu) {
   const Tokenizer tokenizer =
       Tokenizer::load(std::filesystem::path(HEADWISE_GOLDEN) / "text/tokenizers/marian");
   EvaluationSet set{.task = LossTask::translate};
-  set.examples.all.source = texts_of(model.config().vocabulary, 3);
-  set.examples.all.target = texts_of(model.config().decoder_vocabulary, 3);
+  set.examples.all.source = random_texts(model.config().vocabulary, 3);
+  set.examples.all.target = random_texts(model.config().decoder_vocabulary, 3);
   set.examples.all.labels = set.examples.all.target.ids;
   set.references = {"a cat", "the dog", "sun"};
   Evidence evidence = no_evidence(model);
@@ -316,7 +313,7 @@ TEST(RatioEstimates, AreOfRatios) {
 TEST(Races, EndEarlyWithTheSameStanding) {
   const Model model = Model::load(golden("bert"));
   const SentencePooling pooling = SentencePooling::mean();
-  const EvaluationSet set = unlabelled(texts_of(model.config().vocabulary, 512));
+  const EvaluationSet set = unlabelled(random_texts(model.config().vocabulary, 512));
   LossSweep sweep(model, pooling, set, {});
   std::vector<Ablation> ablations;
   for (int64_t h = 0; h < model.heads(); ++h) ablations.push_back({.heads = {h}});

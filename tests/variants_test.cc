@@ -11,6 +11,7 @@
 #include "headwise/core/error.h"
 #include "headwise/model/model.h"
 #include "model/variant_pass.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
@@ -20,8 +21,7 @@ constexpr double kTolerance = 2e-5;
 
 std::vector<std::string> models() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(HEADWISE_GOLDEN) / "models")) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden(""))) {
     const std::string name = entry.path().filename().string();
     // The architectures themselves, and what differs in its blocks.
     if (!std::filesystem::exists(entry.path() / "config.json")) continue;
@@ -35,19 +35,6 @@ std::vector<std::string> models() {
   }
   std::ranges::sort(names);
   return names;
-}
-
-TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {
-  TokenBatch batch;
-  int64_t next = seed;
-  for (const int64_t length : lengths) {
-    std::vector<int32_t> text;
-    for (int64_t i = 0; i < length; ++i) {
-      text.push_back(static_cast<int32_t>(3 + next++ * 37 % (vocabulary - 3)));
-    }
-    batch.add(text);
-  }
-  return batch;
 }
 
 /// Changes what heads say in all texts.
@@ -70,7 +57,7 @@ class Changed : public ForwardObserver {
 class Variants : public testing::TestWithParam<std::string> {
  protected:
   Variants()
-      : model_(Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / GetParam())),
+      : model_(Model::load(golden(GetParam()))),
         source_(texts_of(model_.config().vocabulary, {5, 1, 9, 0, 4}, 1)) {
     if (model_.config().encoder_decoder()) {
       target_ = texts_of(model_.config().decoder_vocabulary, {3, 7, 1, 2, 6}, 50);
@@ -237,8 +224,7 @@ TEST_P(Variants, BadInputIsRefused) {
 }
 
 TEST(VariantsOfLongTexts, AngleIsOfTheText) {
-  const Model model =
-      Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / "llama_rope_dynamic");
+  const Model model = Model::load(golden("llama_rope_dynamic"));
   const int64_t most = model.config().max_positions;
   VariantPass pass(model, {});
   const std::vector<float> zeros(64);

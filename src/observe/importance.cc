@@ -48,7 +48,7 @@ class Importance {
         set_(set),
         options_(options),
         evidence_(evidence),
-        pooling_(pooling_of(folder)),
+        pooling_(SentencePooling::find_or_mean(folder)),
         sweep_(model, pooling_, set, {.gates = options.gates}),
         statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
         heads_(wanted()) {}
@@ -61,11 +61,6 @@ class Importance {
   }
 
  private:
-  static SentencePooling pooling_of(const std::filesystem::path& folder) {
-    auto found = SentencePooling::find(folder);
-    return found ? std::move(*found) : SentencePooling::mean();
-  }
-
   /// Those asked for that the loss looks at.
   std::vector<int64_t> wanted() const {
     const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
