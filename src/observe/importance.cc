@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -27,17 +28,6 @@ enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
 constexpr int64_t kBeams = 5;
 constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
 constexpr int64_t kPairsAtOnce = 512;               // whose losses of all examples are in memory
-
-/// `count` of these heads.
-std::vector<int64_t> draw(std::vector<int64_t> heads, int64_t count, Random random) {
-  const auto n = std::ssize(heads);
-  count = std::min(count, n);
-  for (int64_t i = 0; i < count; ++i) {
-    std::swap(heads[i], heads[i + random.below(static_cast<uint32_t>(n - i))]);
-  }
-  heads.resize(count);
-  return heads;
-}
 
 class Importance {
  public:
@@ -220,14 +210,12 @@ class Importance {
       const uint64_t number = groups.size() - 1;
       const int64_t half = (std::ssize(group.heads) + 1) / 2;
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads =
-                 draw(group.heads, half, Random(derived_seed(options_.seed, number, i, kHalves)))});
+        Random random(derived_seed(options_.seed, number, i, kHalves));
+        ablations.push_back({.heads = draw(group.heads, half, random)});
       }
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads = draw(heads_, std::ssize(group.heads),
-                           Random(derived_seed(options_.seed, number, i, kRandom)))});
+        Random random(derived_seed(options_.seed, number, i, kRandom));
+        ablations.push_back({.heads = draw(heads_, std::ssize(group.heads), random)});
       }
     }
     const size_t named = groups.size();
