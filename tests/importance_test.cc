@@ -13,6 +13,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/observe/observe.h"
+#include "model/stack_layout.h"
 #include "observe/label_scores.h"
 #include "observe/loss_table.h"
 #include "observe/race.h"
@@ -65,10 +66,8 @@ class ImportanceOfGpt2 : public testing::Test {
     return loss(gates);
   }
   std::string name(int64_t head) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      if (head < site.first + std::ssize(site.heads)) return site.head_name(head - site.first);
-    }
-    return "";
+    const AttentionSite& site = *site_of_head(model_.attentions(), head);
+    return site.head_name(head - site.first);
   }
 
   static constexpr double kTolerance = 2e-5;  // of losses, which float32 rounds

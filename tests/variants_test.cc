@@ -10,6 +10,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/model/model.h"
+#include "model/stack_layout.h"
 #include "model/variant_pass.h"
 #include "texts_testing.h"
 
@@ -73,12 +74,8 @@ class Variants : public testing::TestWithParam<std::string> {
   const TokenBatch& last() const { return target_.texts() > 0 ? target_ : source_; }
 
   std::span<const float> output(int64_t head, bool zero) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      if (head >= site.first && head < site.first + std::ssize(site.heads)) {
-        return std::span(zero ? zeros_ : constant_).first(site.value_dim);
-      }
-    }
-    return {};
+    const AttentionSite* const site = site_of_head(model_.attentions(), head);
+    return std::span(zero ? zeros_ : constant_).first(site == nullptr ? 0 : site->value_dim);
   }
 
   std::vector<int64_t> all_rows() const {

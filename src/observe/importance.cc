@@ -13,6 +13,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "model/stack_layout.h"
 #include "observe/gate_gradients.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
@@ -80,11 +81,8 @@ class Importance {
   }
 
   std::string name_of(int64_t head) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      const int64_t h = head - site.first;
-      if (h >= 0 && h < std::ssize(site.heads)) return site.head_name(h);
-    }
-    return "";
+    const AttentionSite& site = *site_of_head(model_.attentions(), head);
+    return site.head_name(head - site.first);
   }
 
   /// Of one who may be left out of the evidence.

@@ -12,6 +12,7 @@
 
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
+#include "model/stack_layout.h"
 #include "observe/watch_testing.h"
 #include "observe/watcher.h"
 
@@ -89,10 +90,8 @@ inline SeenText see(const Model& model, const ObservedText& text) {
 }
 
 inline std::string head_name(const Model& model, int64_t head) {
-  for (const AttentionSite& site : model.attentions()) {
-    if (head < site.first + std::ssize(site.heads)) return site.head_name(head - site.first);
-  }
-  return "";
+  const AttentionSite& site = *site_of_head(model.attentions(), head);
+  return site.head_name(head - site.first);
 }
 
 /// A text with a token for every piece of its words, and one before and after all.

@@ -121,7 +121,7 @@ class Race {
       const std::vector<std::vector<double>> row = {values};
       estimate.value = statistic.change(values, base);
       estimate.interval =
-          statistic.intervals(row, base, options_.resamples, options_.seed, {}, alpha)[0];
+          statistic.intervals(row, base, options_.resamples, options_.seed, alpha)[0];
       const double width = estimate.interval.high - estimate.interval.low;
       estimate.deviation = width / (2 * normal_quantile(1 - alpha / 2)) * std::sqrt(n);
     } else {
