@@ -194,6 +194,27 @@ class Importance {
                             });
   }
 
+  /// Each once.
+  std::vector<int64_t> heads_of(const NamedHeads& group) const {
+    std::vector<int64_t> heads;
+    for (const int64_t head : group.heads) {
+      check(head);
+      if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+    }
+    return heads;
+  }
+
+  /// As many heads as a group has: not the group itself, where there are others.
+  std::vector<int64_t> draw_beside(const std::vector<int64_t>& group, Random random) const {
+    const auto count = std::ssize(group);
+    const bool others = count > 0 && count < std::ssize(heads_);
+    std::vector<int64_t> drawn;
+    do {
+      drawn = draw(heads_, count, random);
+    } while (others && std::ranges::is_permutation(drawn, group));
+    return drawn;
+  }
+
   void measure_groups() {
     std::vector<Ablation> ablations;
     std::vector<GroupEvidence> groups;
@@ -203,17 +224,17 @@ class Importance {
       ablations.push_back({.heads = heads});
     };
     for (const NamedHeads& group : options_.groups) {
-      for (const int64_t head : group.heads) check(head);
-      begin_group(group.name, group.heads);
+      const std::vector<int64_t> heads = heads_of(group);
+      begin_group(group.name, heads);
       const uint64_t number = groups.size() - 1;
-      const int64_t half = (std::ssize(group.heads) + 1) / 2;
+      const int64_t half = (std::ssize(heads) + 1) / 2;
       for (uint32_t i = 0; i < options_.draws; ++i) {
         Random random(derived_seed(options_.seed, number, i, kHalves));
-        ablations.push_back({.heads = draw(group.heads, half, random)});
+        ablations.push_back({.heads = draw(heads, half, random)});
       }
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        Random random(derived_seed(options_.seed, number, i, kRandom));
-        ablations.push_back({.heads = draw(heads_, std::ssize(group.heads), random)});
+        const uint64_t seed = derived_seed(options_.seed, number, i, kRandom);
+        ablations.push_back({.heads = draw_beside(heads, Random(seed))});
       }
     }
     const size_t named = groups.size();
