@@ -4,8 +4,9 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "harness.h"
 #include "headwise/core/error.h"
@@ -21,34 +22,12 @@ namespace {
 /// Of a difference of losses, relative to the largest: libraries order their sums differently.
 constexpr double kTolerance = 2e-3;
 
-nlohmann::json ids_of(const std::vector<std::vector<int32_t>>& texts) {
-  nlohmann::json ids = nlohmann::json::array();
-  for (const auto& text : texts) ids.push_back(text);
-  return ids;
-}
-
-TokenBatch batch_of(const std::vector<std::vector<int32_t>>& texts) {
-  TokenBatch batch;
-  for (const auto& text : texts) batch.add(text);
-  return batch;
-}
-
-std::vector<std::vector<int32_t>> apart(const TokenBatch& batch) {
-  std::vector<std::vector<int32_t>> texts;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
-    texts.emplace_back(batch.ids.begin() + batch.offsets[b],
-                       batch.ids.begin() + batch.offsets[b + 1]);
-  }
-  return texts;
-}
-
 /// The first texts of a file, a line each.
-std::vector<std::vector<int32_t>> read_texts(const std::string& file, const Tokenizer& tokenizer,
-                                             size_t most) {
+TokenBatch read_texts(const std::string& file, const Tokenizer& tokenizer, int64_t most) {
   std::ifstream in(file);
-  std::vector<std::vector<int32_t>> texts;
-  for (std::string line; texts.size() < most && std::getline(in, line);) {
-    if (!line.empty()) texts.push_back(tokenizer.encode(line.substr(0, line.find('\t'))).ids);
+  TokenBatch texts;
+  for (std::string line; texts.texts() < most && std::getline(in, line);) {
+    if (!line.empty()) texts.add(tokenizer.encode(line.substr(0, line.find('\t'))).ids);
   }
   return texts;
 }
@@ -61,22 +40,6 @@ std::vector<float> values_of(const Evidence& evidence, const std::string& measur
     values.push_back(found == nullptr ? NAN : static_cast<float>(found->value));
   }
   return values;
-}
-
-void require_near(const std::string& name, std::span<const float> ours,
-                  std::span<const float> peer) {
-  double largest = 0, worst = ours.size() == peer.size() ? 0 : INFINITY;
-  for (const float x : peer) largest = std::max<double>(largest, std::abs(x));
-  for (size_t i = 0; i < std::min(ours.size(), peer.size()); ++i) {
-    const double error = std::abs(ours[i] - peer[i]);
-    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
-  }
-  if (worst <= kTolerance * largest) return;
-  throw Error(
-      {.what = "bench observe: our numbers are not the peer's",
-       .where = name,
-       .got = fmt::format("{} and {} values, a difference of {}", ours.size(), peer.size(), worst),
-       .expected = fmt::format("at most {}", kTolerance * largest)});
 }
 
 class ObserveBenchmark {
@@ -108,25 +71,29 @@ class ObserveBenchmark {
   }
 
   void documents(int threads) {
-    look("look model=minilm texts=1x2048", folders_.folder(kMiniLm).string(), apart(texts({2048})),
-         1.7, threads);
+    look("look model=minilm texts=1x2048", folders_.folder(kMiniLm).string(), texts({2048}), 1.7,
+         threads);
   }
 
   /// All label-free statistics against the peer's, and against a bare pass.
-  void look(const std::string& title, const std::string& folder,
-            const std::vector<std::vector<int32_t>>& texts, double goal, int threads) {
+  void look(const std::string& title, const std::string& folder, const TokenBatch& texts,
+            double goal, int threads) {
     const std::string name = fmt::format("{} threads={}", title, threads);
     if (!options_.select(name)) return;
     set_threads(threads);
     const Model model = Model::load(folder);
     ObserveData data;
-    for (const auto& ids : texts) data.corpus.texts.push_back({.ids = ids});
+    for (int64_t b = 0; b < texts.texts(); ++b) {
+      const std::span<const int32_t> ids = text_of(texts, b);
+      data.corpus.texts.push_back({.ids = {ids.begin(), ids.end()}});
+    }
     const ObserveOptions how{.know = false, .relate = false, .matter = false, .probes = false};
     const auto watched = [&] { return observe(model, nullptr, data, how); };
     const auto bare = [&] {
       // The same batches.
       TokenBatch batch;
-      for (const auto& ids : texts) {
+      for (int64_t b = 0; b < texts.texts(); ++b) {
+        const std::span<const int32_t> ids = text_of(texts, b);
         if (batch.rows() > 0 && batch.rows() + std::ssize(ids) > 2048) {
           (void)model.hidden(batch);
           batch = {};
@@ -181,7 +148,7 @@ class ObserveBenchmark {
         {{"op", "ablation"},
          {"folder", folder.string()},
          {"task", task == LossTask::lm ? "lm" : "fidelity"},
-         {"ids", ids_of(apart(set.examples.all.source))},
+         {"ids", ids_of(set.examples.all.source)},
          {"positions", set.positions},
          {"threads", threads}},
         [&] { return values_of(ablate(), "ablation_zero"); }, sides);
@@ -218,7 +185,7 @@ class ObserveBenchmark {
           name,
           {{"op", "gradient"},
            {"folder", folder.string()},
-           {"ids", ids_of(apart(set.examples.all.source))},
+           {"ids", ids_of(set.examples.all.source)},
            {"together", together},
            {"threads", threads}},
           [&] { return values_of(weigh(), "gradient"); }, sides);
@@ -233,7 +200,7 @@ class ObserveBenchmark {
     try {
       if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_.peer, "observe");
       peer_->prepare(one_case);
-      require_near(name, ours(), peer_->outputs());
+      require_near(name, ours(), peer_->outputs(), kTolerance);
       sides.push_back([this](int64_t reps) { return peer_->time(reps); });
     } catch (const Error& error) {
       report_.refused(error);

@@ -139,6 +139,20 @@ TokenBatch texts(const std::vector<int64_t>& lengths, int64_t vocabulary) {
   return batch;
 }
 
+std::span<const int32_t> text_of(const TokenBatch& batch, int64_t text) {
+  const int64_t begin = batch.offsets[text];
+  return std::span(batch.ids).subspan(begin, batch.offsets[text + 1] - begin);
+}
+
+nlohmann::json ids_of(const TokenBatch& batch) {
+  nlohmann::json ids = nlohmann::json::array();
+  for (int64_t b = 0; b < batch.texts(); ++b) {
+    const std::span<const int32_t> text = text_of(batch, b);
+    ids.push_back(std::vector(text.begin(), text.end()));
+  }
+  return ids;
+}
+
 double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths) {
   const auto C = static_cast<double>(shape.width), F = static_cast<double>(shape.intermediate);
   double flops = 0;

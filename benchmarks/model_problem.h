@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,11 @@ class ModelFolders {
 
 /// Texts of these lengths; token i of text b is the same on every side.
 TokenBatch texts(const std::vector<int64_t>& lengths, int64_t vocabulary = kVocabulary);
+
+std::span<const int32_t> text_of(const TokenBatch& batch, int64_t text);
+
+/// For the peer: a list per text.
+nlohmann::json ids_of(const TokenBatch& batch);
 
 /// Multiply-adds times two of the products of one pass.
 double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths);

@@ -9,9 +9,11 @@
 #include <set>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "model/stack_layout.h"
 #include "observe/gate_gradients.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
@@ -28,17 +30,6 @@ constexpr int64_t kBeams = 5;
 constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
 constexpr int64_t kPairsAtOnce = 512;               // whose losses of all examples are in memory
 
-/// `count` of these heads.
-std::vector<int64_t> draw(std::vector<int64_t> heads, int64_t count, Random random) {
-  const auto n = std::ssize(heads);
-  count = std::min(count, n);
-  for (int64_t i = 0; i < count; ++i) {
-    std::swap(heads[i], heads[i + random.below(static_cast<uint32_t>(n - i))]);
-  }
-  heads.resize(count);
-  return heads;
-}
-
 class Importance {
  public:
   Importance(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
@@ -48,7 +39,7 @@ class Importance {
         set_(set),
         options_(options),
         evidence_(evidence),
-        pooling_(pooling_of(folder)),
+        pooling_(SentencePooling::find_or_mean(folder)),
         sweep_(model, pooling_, set, {.gates = options.gates}),
         statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
         heads_(wanted()) {}
@@ -61,11 +52,6 @@ class Importance {
   }
 
  private:
-  static SentencePooling pooling_of(const std::filesystem::path& folder) {
-    auto found = SentencePooling::find(folder);
-    return found ? std::move(*found) : SentencePooling::mean();
-  }
-
   /// Those asked for that the loss looks at.
   std::vector<int64_t> wanted() const {
     const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
@@ -95,11 +81,8 @@ class Importance {
   }
 
   std::string name_of(int64_t head) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      const int64_t h = head - site.first;
-      if (h >= 0 && h < std::ssize(site.heads)) return site.head_name(h);
-    }
-    return "";
+    const AttentionSite& site = *site_of_head(model_.attentions(), head);
+    return site.head_name(head - site.first);
   }
 
   /// Of one who may be left out of the evidence.
@@ -211,6 +194,27 @@ class Importance {
                             });
   }
 
+  /// Each once.
+  std::vector<int64_t> heads_of(const NamedHeads& group) const {
+    std::vector<int64_t> heads;
+    for (const int64_t head : group.heads) {
+      check(head);
+      if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+    }
+    return heads;
+  }
+
+  /// As many heads as a group has: not the group itself, where there are others.
+  std::vector<int64_t> draw_beside(const std::vector<int64_t>& group, Random random) const {
+    const auto count = std::ssize(group);
+    const bool others = count > 0 && count < std::ssize(heads_);
+    std::vector<int64_t> drawn;
+    do {
+      drawn = draw(heads_, count, random);
+    } while (others && std::ranges::is_permutation(drawn, group));
+    return drawn;
+  }
+
   void measure_groups() {
     std::vector<Ablation> ablations;
     std::vector<GroupEvidence> groups;
@@ -220,19 +224,17 @@ class Importance {
       ablations.push_back({.heads = heads});
     };
     for (const NamedHeads& group : options_.groups) {
-      for (const int64_t head : group.heads) check(head);
-      begin_group(group.name, group.heads);
+      const std::vector<int64_t> heads = heads_of(group);
+      begin_group(group.name, heads);
       const uint64_t number = groups.size() - 1;
-      const int64_t half = (std::ssize(group.heads) + 1) / 2;
+      const int64_t half = (std::ssize(heads) + 1) / 2;
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads =
-                 draw(group.heads, half, Random(derived_seed(options_.seed, number, i, kHalves)))});
+        Random random(derived_seed(options_.seed, number, i, kHalves));
+        ablations.push_back({.heads = draw(heads, half, random)});
       }
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads = draw(heads_, std::ssize(group.heads),
-                           Random(derived_seed(options_.seed, number, i, kRandom)))});
+        const uint64_t seed = derived_seed(options_.seed, number, i, kRandom);
+        ablations.push_back({.heads = draw_beside(heads, Random(seed))});
       }
     }
     const size_t named = groups.size();

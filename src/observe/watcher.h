@@ -52,7 +52,8 @@ class Watcher {
 
   virtual void begin(const WatchedBatch&) {}
   /// Whether the kernel shall gather statistics; `watch` may then ask it for more: key sets,
-  /// largest weights. The observer of an attention stays the same until finish.
+  /// largest weights. The observer of an attention stays the same from the first text to the last,
+  /// and can be looked at until finish.
   virtual bool watches_weights() const { return false; }
   virtual void watch(const AttentionSite&, const Attention&, AttentionObserver&) {}
   virtual void attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
@@ -63,7 +64,8 @@ class Watcher {
   virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
   virtual void end(View<const float, 2> /*hidden*/) {}
 
-  /// Whether the texts must be gone through once more, after another begin; asked after each time.
+  /// Whether it wants to go through the texts once more; asked after each time. Those who do not
+  /// see nothing of what the others go through.
   virtual bool again() { return false; }
 
   /// Adds its numbers to the measures of the heads, one Measures per head of the model (see
