@@ -23,7 +23,7 @@ std::string relation(const Role& role) {
   const size_t space = role.detail.rfind(' ');
   const std::string name = role.detail.substr(0, space);
   const bool to_head = role.detail.ends_with("to_head");
-  const std::string what = to_head ? fmt::format("finds the word that a {} belongs to", name)
+  const std::string what = to_head ? fmt::format("finds what {} words belong to", name)
                                    : fmt::format("finds the {} of a word", name);
   return fmt::format("{} (right in {} of {}{})", what, percent(role.shown.value), role.shown.n,
                      beside(role, "best fixed offset"));

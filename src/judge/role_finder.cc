@@ -216,7 +216,7 @@ void RoleFinder::add_known(const HeadEvidence& head, std::vector<Role>& roles) c
                  relations);
   }
   std::ranges::stable_sort(relations, std::ranges::greater(), [](const Role& role) {
-    return role.shown.value - *role.shown.baseline;
+    return (role.shown.value - *role.shown.baseline) / (1 - *role.shown.baseline);
   });
   roles.insert(roles.end(), relations.begin(), relations.end());
 }

@@ -19,7 +19,8 @@ class RoleFinder {
   /// Both must outlive it.
   RoleFinder(const Evidence& evidence, const std::map<std::string, double>& thresholds);
 
-  /// In the order of role_kinds(); relations by how far they are above their baselines.
+  /// In the order of role_kinds(); relations by how much of what the baseline
+  /// gets wrong they get right.
   std::vector<Role> find(const HeadEvidence& head) const;
 
  private:

@@ -42,7 +42,7 @@ constexpr Threshold kThresholds[] = {
     {"delimiter", 0.6, "weight on special tokens and punctuation"},
     {"broad", 0.85, "entropy, of the most that there could be"},
     {"relation", 0.1, "accuracy above that of the best fixed offset"},
-    {"coreference", 0.1, "accuracy above that of the nearest name, and above a half"},
+    {"coreference", 0.15, "accuracy above that of the nearest name, and above a half"},
     {"rare", 0.25, "share of rows above chance whose largest weight is on the rarest token"},
     {"semantic", 0.25, "correlation of weights with the likeness of tokens"},
     {"same_field", 0.25, "share above chance of probe words that find one of their field"},
