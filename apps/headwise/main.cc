@@ -70,6 +70,7 @@ ExitCode run(int argc, char** argv) {
   add_run(app, common);
   add_attend(app, common);
   add_observe(app, common);
+  add_compare(app, common);
   add_probes(app, common);
   add_train(app, common);
   add_sweep(app, common);

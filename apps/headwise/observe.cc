@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 
+#include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
-#include "headwise/text/alignment.h"
 #include "inputs.h"
 #include "io/file.h"
 #include "io/sha256.h"
@@ -72,63 +72,12 @@ std::string name_of(const std::string& model) {
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
-/// What --alignment says about each input; nothing without it.
-std::vector<std::vector<AlignedWords>> read_alignment(const ObserveVerb& verb,
-                                                      const std::vector<Input>& inputs) {
-  if (verb.alignment.empty()) return {};
-  auto lines = read_alignments(verb.alignment);
-  if (lines.size() != inputs.size()) {
-    throw Error({.what = "inputs and alignments are not as many",
-                 .where = verb.alignment,
-                 .got = fmt::format("{} lines", lines.size()),
-                 .expected = fmt::format("{}, one for each input", inputs.size())});
-  }
-  return lines;
-}
-
-/// The source tokens of each that the decoder reads; those that were put in front have none.
-std::vector<std::vector<int32_t>> align(const Input& input, std::span<const AlignedWords> words,
-                                        const std::string& where) {
-  auto aligned = aligned_tokens(words, {input.text, input.encoding},
-                                {input.decoder_text, input.decoder_encoding}, where);
-  aligned.insert(aligned.begin(), input.decoder_ids.size() - aligned.size(), {});
-  return aligned;
-}
-
-ObservedCorpus read_corpus(const ObserveVerb& verb, const Session& session,
-                           const CommonOptions& common) {
-  ObservedCorpus corpus{.name = verb.input.file.empty() ? "command line" : verb.input.file};
-  if (verb.input.file == "-") corpus.name = "standard input";
-  std::vector<Input> inputs = read_inputs(verb.input, session, {.start_decoder = true});
-  const auto alignments = read_alignment(verb, inputs);
-  if (verb.sample > 0 && std::ssize(inputs) > verb.sample) inputs.resize(verb.sample);
-  Progress progress(std::ssize(inputs), "texts", common.quiet);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Input& input = inputs[i];
-    // An empty line says nothing about heads.
-    if (std::ranges::all_of(input.encoding.special, [](uint8_t put) { return put != 0; }) &&
-        (input.encoding.ids.empty() || !input.encoding.special.empty())) {
-      continue;
-    }
-    if (session.config().encoder_decoder()) {
-      prepare_decoder(session, common.seed, i, input);
-      progress.advance(1);
-    }
-    ObservedText text{.ids = input.encoding.ids, .types = input.encoding.type_ids};
-    if (!alignments.empty()) {
-      text.aligned = align(input, alignments[i], fmt::format("{}, line {}", verb.alignment, i + 1));
-    }
-    text.decoder_ids = std::move(input.decoder_ids);
-    text.encoding = std::move(input.encoding);
-    corpus.texts.push_back(std::move(text));
-  }
-  return corpus;
-}
-
 ObserveData read_data(const ObserveVerb& verb, const Session& session,
                       const CommonOptions& common) {
   ObserveData data;
-  if (verb.input.has_input()) data.corpus = read_corpus(verb, session, common);
+  if (verb.input.has_input()) {
+    data.corpus = read_corpus(verb.input, session, common, {verb.alignment, verb.sample});
+  }
   if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
   if (!verb.coreference.empty()) {
     const bool entities = verb.coreference.find(".conllu") != std::string::npos;

@@ -38,6 +38,7 @@ void add_inspect(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
 void add_observe(CLI::App& app, CommonOptions& common);
+void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
