@@ -170,6 +170,56 @@ TEST_F(ImportanceOfGpt2, GroupsHaveEachHeadOnceAndOthersAtRandom) {
               closed({1, 4}) - whole, kTolerance);
 }
 
+TEST_F(ImportanceOfGpt2, GroupsAreAddedToWhatIsThere) {
+  const ImportanceOptions both{.groups = {{"some", {0, 2, 5}}}, .layers = true, .seed = 3};
+  ImportanceOptions plain = both;
+  plain.groups.clear();
+  plain.layers = false;
+  const Evidence whole = observe(both);
+  Evidence evidence = observe(plain);
+  evidence.heads[0].measures.add("ablation_zero", {.value = 123});  // shows that it is kept
+  Evidence expected = whole;
+  expected.heads[0].measures.add("ablation_zero", {.value = 123});
+  append_groups(model_, folder_, set_, both, evidence);
+  EXPECT_EQ(evidence, expected);
+  append_groups(model_, folder_, set_, both, evidence);  // in place of those of the same names
+  EXPECT_EQ(evidence, expected);
+}
+
+TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
+  const ImportanceOptions options{
+      .gradient = false, .ablation_zero = false, .groups = {{"a", {0}}}};
+  const auto refused = [&](const EvaluationSet& set, ImportanceOptions how, Evidence evidence) {
+    const Evidence before = evidence;
+    EXPECT_THROW(append_groups(model_, folder_, set, how, evidence), Error);
+    EXPECT_EQ(evidence, before);
+  };
+  const Evidence evidence = observe({.gradient = false, .ablation_mean = false});
+  refused(set_, options, no_evidence(model_));
+  refused(next_tokens(texts_of(model_.config().vocabulary, 39)), options, evidence);
+  refused(unlabelled(set_.examples.all.source, {}), options, evidence);
+  ImportanceOptions gated = options;
+  gated.gates.assign(model_.heads(), 1.f);
+  gated.gates[0] = 0;
+  refused(set_, gated, evidence);
+}
+
+TEST(ImportanceOfEncoders, GroupsHaveOnlyHeadsThatTheLossLooksAt) {
+  const Model model = Model::load(golden("marian"));
+  const EvaluationSet set = unlabelled(texts_of(model.config().vocabulary, 10), {});
+  Evidence evidence = no_evidence(model);
+  std::vector<int64_t> all(model.heads());
+  std::iota(all.begin(), all.end(), 0);
+  observe_importance(model, golden("marian"), set,
+                     {.gradient = false, .ablation_mean = false, .groups = {{"all", all}}},
+                     evidence);
+  ASSERT_EQ(evidence.groups.size(), 1u);
+  for (const std::string& head : evidence.groups[0].heads) {
+    EXPECT_TRUE(head.starts_with("enc.")) << head;
+  }
+  EXPECT_GT(evidence.groups[0].measures.find("ablation_zero")->value, 0);
+}
+
 TEST_F(ImportanceOfGpt2, SynergyIsWhatIsMoreThanTheSum) {
   for (const bool all : {false, true}) {
     const Evidence evidence = observe(

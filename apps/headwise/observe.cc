@@ -4,15 +4,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 
+#include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
 #include "inputs.h"
 #include "io/file.h"
 #include "io/sha256.h"
+#include "observe_groups.h"
 #include "observe_screen.h"
 #include "progress.h"
 
@@ -21,15 +25,17 @@ namespace {
 
 struct ObserveVerb {
   InputOptions input{};
-  std::string treebank{}, coreference{};
+  std::string treebank{}, coreference{}, alignment{};
   std::vector<std::string> measure{};
   std::string only{}, pairs = "layer";
   int64_t sample = 0;
   std::string lexicon{};
-  std::string loss{}, ablate{};
-  std::vector<std::string> data{};
+  std::string loss{}, verdict{};
+  std::vector<std::string> data{}, ablate{}, groups{};
   std::optional<double> race{}, positions{};
-  bool no_probes = false, resume = false;
+  bool no_probes = false, resume = false, append = false;
+
+  bool ablates(const char* what) const { return std::ranges::find(ablate, what) != ablate.end(); }
 
   bool wants(const std::string& part) const {
     return measure.empty() || std::ranges::find(measure, part) != measure.end();
@@ -66,37 +72,12 @@ std::string name_of(const std::string& model) {
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
-ObservedCorpus read_corpus(const ObserveVerb& verb, const Session& session,
-                           const CommonOptions& common) {
-  ObservedCorpus corpus{.name = verb.input.file.empty() ? "command line" : verb.input.file};
-  if (verb.input.file == "-") corpus.name = "standard input";
-  std::vector<Input> inputs = read_inputs(verb.input, session, {.start_decoder = true});
-  if (verb.sample > 0 && std::ssize(inputs) > verb.sample) inputs.resize(verb.sample);
-  Progress progress(std::ssize(inputs), "texts", common.quiet);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Input& input = inputs[i];
-    // An empty line says nothing about heads.
-    if (std::ranges::all_of(input.encoding.special, [](uint8_t put) { return put != 0; }) &&
-        (input.encoding.ids.empty() || !input.encoding.special.empty())) {
-      continue;
-    }
-    if (session.config().encoder_decoder()) {
-      prepare_decoder(session, common.seed, i, input);
-      progress.advance(1);
-    }
-    ObservedText text{.ids = input.encoding.ids,
-                      .types = input.encoding.type_ids,
-                      .decoder_ids = std::move(input.decoder_ids)};
-    text.encoding = std::move(input.encoding);
-    corpus.texts.push_back(std::move(text));
-  }
-  return corpus;
-}
-
 ObserveData read_data(const ObserveVerb& verb, const Session& session,
                       const CommonOptions& common) {
   ObserveData data;
-  if (verb.input.has_input()) data.corpus = read_corpus(verb, session, common);
+  if (verb.input.has_input()) {
+    data.corpus = read_corpus(verb.input, session, common, {verb.alignment, verb.sample});
+  }
   if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
   if (!verb.coreference.empty()) {
     const bool entities = verb.coreference.find(".conllu") != std::string::npos;
@@ -182,12 +163,14 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
   };
   add_file("treebank", verb.treebank, std::ssize(data.treebank));
   add_file("coreference", verb.coreference, std::ssize(data.coreference));
+  add_file("alignment", verb.alignment, std::ssize(data.corpus.texts));
   if (!verb.data.empty()) {
     const Files files(verb.data.begin(), verb.data.end());
     evidence.corpora["data"] = {.name = fmt::format("{}", fmt::join(verb.data, " ")),
                                 .sha256 = hash_of(files),
                                 .texts = data.evaluation ? data.evaluation->size() : 0};
   }
+  add_file("verdict", verb.verdict, 0);
   add_file("lexicon", verb.no_probes ? "" : verb.lexicon, 0);
   evidence.options = {{"seed", std::to_string(common.seed)},
                       {"pairs", verb.pairs},
@@ -195,7 +178,8 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
                       {"measure", fmt::format("{}", fmt::join(verb.measure, ","))},
                       {"only", verb.only},
                       {"loss", verb.loss},
-                      {"ablate", verb.ablate},
+                      {"ablate", fmt::format("{}", fmt::join(verb.ablate, ","))},
+                      {"groups", fmt::format("{}", fmt::join(verb.groups, ";"))},
                       {"race", verb.race ? fmt::format("{}", *verb.race) : ""},
                       {"positions", verb.positions ? fmt::format("{}", *verb.positions) : ""},
                       {"probes", verb.no_probes ? "no" : "yes"},
@@ -216,7 +200,7 @@ std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh
                  .hint = "leave --resume away to begin anew"});
   };
   check(left.model == fresh.model, "model");
-  check(left.corpora == fresh.corpora, "text, treebank, coreference, data or lexicon");
+  check(left.corpora == fresh.corpora, "text, treebank, coreference, alignment, data or lexicon");
   const bool same = std::ranges::all_of(fresh.options, [&](const auto& option) {
     const auto at = left.options.find(option.first);
     return at != left.options.end() && at->second == option.second;
@@ -225,23 +209,113 @@ std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh
   return left;
 }
 
+/// Where the work is, part by part.
+class PartProgress {
+ public:
+  explicit PartProgress(bool quiet) : quiet_(quiet) {}
+
+  void advance(std::string_view part, int64_t done, int64_t total) {
+    if (part_ != part || done < done_) {
+      line_.emplace(total, std::string(part), quiet_);
+      part_ = part;
+      done_ = 0;
+    }
+    line_->advance(done - done_);
+    done_ = done;
+  }
+
+ private:
+  bool quiet_;
+  std::optional<Progress> line_;
+  std::string part_;
+  int64_t done_ = 0;
+};
+
+ImportanceOptions importance_options(const ObserveVerb& verb, const Session& session,
+                                     const Evidence& fresh) {
+  ImportanceOptions options{.race = verb.race,
+                            .groups = named_groups(verb.groups, session.model()),
+                            .layers = verb.ablates("layers")};
+  if (verb.ablates("pairs")) {
+    options.pairs =
+        verb.pairs == "all" ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention;
+  }
+  options.load.allow_nonfinite = verb.input.allow_nonfinite;
+  if (!verb.verdict.empty()) {
+    std::ranges::copy(groups_of_verdict(verb.verdict, session.model(), fresh.model),
+                      std::back_inserter(options.groups));
+  }
+  return options;
+}
+
+/// Writes the evidence in place of what was done of it so far, and shows it.
+void finish(const Evidence& evidence, const CommonOptions& common,
+            const std::string& part_file = "") {
+  const std::string json = to_json(evidence);
+  if (!common.out.empty()) write_file_whole(common.out, json);
+  if (!part_file.empty()) std::filesystem::remove(part_file);
+  CommonOptions screen = common;
+  screen.out.clear();
+  deliver(screen, common.json ? json : for_people(evidence));
+  if (!common.out.empty()) note(common, fmt::format("{} has every number", common.out));
+}
+
+/// Groups for the evidence that is there.
+void append(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+            const Evidence& fresh, const CommonOptions& common) {
+  Evidence evidence = evidence_from_json(read_file(common.out, kMostEvidence), common.out);
+  check_appendable(evidence, fresh, common.out);
+  if (!data.evaluation) misuse("--append: give the texts, or --data, that the loss was taken over");
+  ImportanceOptions options = importance_options(verb, session, fresh);
+  options.gates = session.gates();
+  options.seed = common.seed;
+  for (const HeadIndex& head :
+       verb.only.empty() ? std::vector<HeadIndex>() : session.model().find_heads(verb.only)) {
+    options.heads.push_back(session.model().attentions()[head.site].first + head.index);
+  }
+  {
+    PartProgress progress(common.quiet);
+    options.progress = [&](std::string_view part, int64_t done, int64_t total) {
+      progress.advance(part, done, total);
+    };
+    append_groups(session.model(), session.folder(), *data.evaluation, options, evidence);
+  }
+  for (const auto& [kind, corpus] : fresh.corpora) {
+    if (kind == "verdict") evidence.corpora[kind] = corpus;
+  }
+  finish(evidence, common);
+}
+
+void check_append(const ObserveVerb& verb, const CommonOptions& common) {
+  if (!verb.append) return;
+  if (common.out.empty()) misuse("--append: -o names the evidence to be added to");
+  if (verb.resume) misuse("give one of --append and --resume");
+  if (verb.verdict.empty() && verb.groups.empty() && !verb.ablates("layers")) {
+    misuse("--append: give --verdict, --group or --ablate layers");
+  }
+  if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
+}
+
 void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
+  check_append(verb, common);
+  if (!verb.alignment.empty() &&
+      (!verb.input.ids.empty() || !verb.input.pairs.empty() ||
+       (verb.input.decoder_texts.empty() && verb.input.reference.empty()))) {
+    misuse("--alignment: give texts, and their translations by --reference or --decoder-text");
+  }
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
   const Session session(verb.input);
   ObserveData data = read_data(verb, session, common);
-  if (verb.wants("matter")) {
+  if (verb.wants("matter") || verb.append) {
     data.evaluation = read_loss(verb, session, data.corpus, common);
     data.folder = session.folder();
   }
-  const std::string part_file = common.out + ".part";
   Evidence so_far = begin(verb, session, data, common);
-  if (verb.resume) {
-    if (std::optional<Evidence> left = left_over(part_file, so_far)) so_far = std::move(*left);
+  if (verb.append) {
+    append(verb, session, data, so_far, common);
+    return;
   }
-  std::unique_ptr<Progress> progress;
-  std::string shown;
-  int64_t done_before = 0;
   ObserveOptions options{.look = verb.wants("look"),
                          .know = verb.wants("know"),
                          .relate = verb.wants("relate"),
@@ -249,21 +323,17 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
                          .probes = !verb.no_probes,
                          .all_pairs = verb.pairs == "all",
                          .gates = session.gates(),
-                         .seed = common.seed};
-  options.importance.race = verb.race;
-  options.importance.layers = verb.ablate == "layers";
-  if (verb.ablate == "pairs") options.importance.pairs = ImportanceOptions::Pairs::attention;
-  options.importance.load.allow_nonfinite = verb.input.allow_nonfinite;
+                         .seed = common.seed,
+                         .importance = importance_options(verb, session, so_far)};
   if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);
   if (!verb.only.empty()) options.only = session.model().find_heads(verb.only);
+  const std::string part_file = common.out + ".part";
+  if (verb.resume) {
+    if (std::optional<Evidence> left = left_over(part_file, so_far)) so_far = std::move(*left);
+  }
+  std::optional<PartProgress> progress(common.quiet);
   options.progress = [&](const std::string& part, int64_t done, int64_t total) {
-    if (shown != part || done < done_before) {
-      progress = std::make_unique<Progress>(total, part, common.quiet);
-      shown = part;
-      done_before = 0;
-    }
-    progress->advance(done - done_before);
-    done_before = done;
+    progress->advance(part, done, total);
   };
   if (!common.out.empty()) {
     options.saved = [&](const Evidence& evidence) {
@@ -272,15 +342,7 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   }
   const Evidence evidence = observe(session.model(), session.tokenizer(), data, options, so_far);
   progress.reset();
-  const std::string json = to_json(evidence);
-  CommonOptions screen = common;
-  screen.out.clear();
-  if (!common.out.empty()) {
-    write_file_whole(common.out, json);
-    std::filesystem::remove(part_file);
-  }
-  deliver(screen, common.json ? json : for_people(evidence));
-  if (!common.out.empty()) note(common, fmt::format("{} has every number", common.out));
+  finish(evidence, common, common.out.empty() ? "" : part_file);
 }
 
 }  // namespace
@@ -299,6 +361,10 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   verb.add_option("--coref", options->coreference,
                   "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
+      ->type_name("FILE");
+  verb.add_option("--alignment", options->alignment,
+                  "Encoder-decoders: which words of texts and --reference belong together, a line "
+                  "per pair: 0-0 1-2 …")
       ->type_name("FILE");
   verb.add_option(
           "--measure", options->measure,
@@ -329,10 +395,24 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->check(finite(0))
       ->type_name("TOLERANCE")
       ->group(group);
-  verb.add_option("--ablate", options->ablate,
-                  "Close also pairs of heads of a layer, or whole layers: pairs, layers")
+  verb.add_option(
+          "--ablate", options->ablate,
+          "Close also pairs of heads of a layer (of any with --pairs all), or whole layers: "
+          "pairs, layers")
+      ->delimiter(',')
       ->check(CLI::IsMember({"pairs", "layers"}).description(""))
-      ->type_name("WHAT")
+      ->type_name("LIST")
+      ->group(group);
+  add_list(verb, "--group", options->groups,
+           "Close these heads together: early=L0,L1.H2; may be repeated")
+      ->type_name("NAME=HEADS")
+      ->group(group);
+  verb.add_option("--verdict", options->verdict,
+                  "Close all heads of each role of a verdict together")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_flag("--append", options->append,
+                "Add groups to the evidence of -o, and measure nothing else again")
       ->group(group);
   verb.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
       ->type_name("LIST");

@@ -40,6 +40,7 @@ void add_attend(CLI::App& app, CommonOptions& common);
 void add_observe(CLI::App& app, CommonOptions& common);
 void add_judge(CLI::App& app, CommonOptions& common);
 void add_plan(CLI::App& app, CommonOptions& common);
+void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);

@@ -2,6 +2,7 @@
 #include "observe/watch_corpus.h"
 
 #include <algorithm>
+#include <limits>
 #include <list>
 #include <map>
 #include <utility>
@@ -57,27 +58,29 @@ class PassObserver : public ForwardObserver {
   std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first; only with heads
 };
 
-/// Texts, one after the other, in batches of about kRowsPerBatch rows. Those that stretch a rotary
-/// embedding are run alone, whatever they are in a batch with.
-std::vector<std::vector<int64_t>> batches_of(const ObservedCorpus& corpus,
-                                             const ModelConfig& config) {
+}  // namespace
+
+int64_t stretches_at(const ModelConfig& config) {
+  return config.rotary.dynamic_factor > 0 ? config.max_positions
+                                          : std::numeric_limits<int64_t>::max();
+}
+
+std::vector<std::vector<int64_t>> text_batches(const ObservedCorpus& corpus, int64_t longest) {
   std::vector<std::vector<int64_t>> batches;
   int64_t rows = kRowsPerBatch;
   for (int64_t i = 0; i < std::ssize(corpus.texts); ++i) {
     const ObservedText& text = corpus.texts[i];
     const int64_t more = std::max(std::ssize(text.ids), std::ssize(text.decoder_ids));
-    const bool stretches = config.rotary.dynamic_factor > 0 && more > config.max_positions;
-    if (rows + more > kRowsPerBatch || stretches) {
+    const bool alone = more > longest;
+    if (rows + more > kRowsPerBatch || alone) {
       batches.emplace_back();
       rows = 0;
     }
     batches.back().push_back(i);
-    rows = stretches ? kRowsPerBatch : rows + more;
+    rows = alone ? kRowsPerBatch : rows + more;
   }
   return batches;
 }
-
-}  // namespace
 
 void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgress& progress,
                   std::span<Measures> heads, Evidence& evidence) {
@@ -94,7 +97,8 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
   while (!active.empty()) {
     PassObserver& observer = observers.emplace_back(active);
     int64_t done = 0;
-    for (const std::vector<int64_t>& texts : batches_of(context.corpus, context.model.config())) {
+    for (const std::vector<int64_t>& texts :
+         text_batches(context.corpus, stretches_at(context.model.config()))) {
       TokenBatch source, target;
       for (const int64_t i : texts) {
         const ObservedText& text = context.corpus.texts[i];

@@ -79,9 +79,10 @@ enum class WatchPass {
   relate,    // the corpus once more: pairs of heads
   treebank,  // sentences with trees
   coreference,
-  repeated,  // random sequences that are repeated
-  fields,    // probes: words of semantic fields
-  rare,      // probes: sentences with a rare word
+  alignment,  // the corpus, where it is aligned with what the decoder reads
+  repeated,   // random sequences that are repeated
+  fields,     // probes: words of semantic fields
+  rare,       // probes: sentences with a rare word
 };
 
 struct WatcherKind {
@@ -102,6 +103,7 @@ std::unique_ptr<Watcher> watch_repetition(const WatchContext& context);
 std::unique_ptr<Watcher> watch_relations(const WatchContext& context);
 std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context);
 std::unique_ptr<Watcher> watch_coreference(const WatchContext& context);
+std::unique_ptr<Watcher> watch_alignment(const WatchContext& context);
 std::unique_ptr<Watcher> watch_field_probe(const WatchContext& context);
 std::unique_ptr<Watcher> watch_rare_probe(const WatchContext& context);
 std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);  // js
