@@ -71,6 +71,7 @@ ExitCode run(int argc, char** argv) {
   add_attend(app, common);
   add_observe(app, common);
   add_probes(app, common);
+  add_prune(app, common);
   add_train(app, common);
   add_sweep(app, common);
   const bool json = asks_for_json(argc, argv);

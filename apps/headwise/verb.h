@@ -39,6 +39,7 @@ void add_run(CLI::App& app, CommonOptions& common);
 void add_attend(CLI::App& app, CommonOptions& common);
 void add_observe(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
+void add_prune(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
 
