@@ -196,6 +196,10 @@ std::vector<std::complex<double>> eigenvalues(const DoubleMatrix& square) {
   return {solver.eigenvalues().data(), solver.eigenvalues().data() + count};
 }
 
+DoubleMatrix solve_positive(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return matrix_of(Columns(Columns(map(a)).llt().solve(Columns(map(b)))));
+}
+
 double effective_rank(std::span<const double> singular_values) {
   double sum = 0, entropy = 0;
   for (const double value : singular_values) sum += value;

@@ -1,5 +1,5 @@
 // Small dense matrices in double: products, the spaces that rows span, singular values,
-// eigenvalues.
+// eigenvalues, linear equations.
 //
 // For what is said about weights once, not for what is done to every row of a text. Each function
 // uses the calling thread alone. Numbers that are not finite come out as NaN.
@@ -52,6 +52,9 @@ double smallest_angle(const RowSpace& a, const RowSpace& b, const DoubleMatrix& 
 
 std::vector<double> singular_values(const DoubleMatrix& matrix);  // descending
 std::vector<std::complex<double>> eigenvalues(const DoubleMatrix& square);
+
+/// x of a x = b; a [n, n] is symmetric and positive definite.
+DoubleMatrix solve_positive(const DoubleMatrix& a, const DoubleMatrix& b);
 
 /// exp(entropy) of singular values divided by their sum; 0 if all are 0.
 double effective_rank(std::span<const double> singular_values);

@@ -106,8 +106,6 @@ class TrainedAttention {
   bool trained() const;
   void repack() { attention_.repack(); }
   void make_heads_equal();
-  /// Takes over those of its heads that another one has too, with gates [H] on the other's.
-  void take_heads(const TrainedAttention& other, std::span<const float> gates);
   void gradient_norms(std::span<double> norms) const;  // [H]
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -12,11 +13,13 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "io/file.h"
+#include "io/from_float.h"
+#include "model/head_tensors.h"
+#include "model/pruned_config.h"
 #include "model/stack_layout.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
 #include "train/adapt.h"
-#include "train/closed_heads.h"
 #include "train/hard_concrete.h"
 #include "train/initialise.h"
 #include "train/network.h"
@@ -90,7 +93,8 @@ struct TrainableModel::Parts {
   std::optional<HardConcrete> gates;
 
   Loss run(const TrainingBatch& batch, PassOptions options, bool backward);
-  std::unique_ptr<Parts> without_closed() const;
+  CutTensor gated(const StoredTensor& tensor, const HeadTensor& before, const HeadTensor& after,
+                  std::span<const float> values) const;
   void save(const std::filesystem::path& folder) const;
 };
 
@@ -304,38 +308,24 @@ int64_t TrainableModel::heads() const {
   return heads;
 }
 
-std::unique_ptr<TrainableModel::Parts> TrainableModel::Parts::without_closed() const {
-  const std::vector<float> values = gates->gates();
-  auto result = std::make_unique<Parts>();
-  result->json = config_without_closed(json, network->sites(), values);
-  result->config = parse_config(result->json, "config.json", config_options);
-  result->config.task = config.task;
-  Declarations declared([&](const std::string& name) {
-    return std::ranges::any_of(tensors, [&](const StoredTensor& t) { return t.name == name; });
-  });
-  result->network = std::make_unique<Network>(
-      result->config, declared,
-      Network::Options{.prefix = prefix, .deviations = read_deviations(result->config, json)},
-      Similarity());
-  result->finish(declared);
-  copy_alike(tensors, result->tensors);
-  for (size_t i = 0; i < result->tensors.size(); ++i) {
-    const auto same = std::ranges::find(tensors, result->tensors[i].name, &StoredTensor::name);
-    if (same != tensors.end()) result->tensors[i].dtype = same->dtype;
-  }
-  const std::vector<TrainedAttention*> before = network->attentions();
-  const std::vector<TrainedAttention*> after = result->network->attentions();
-  for (size_t i = 0; i < before.size(); ++i) {
-    const AttentionSite& site = network->sites()[i];
-    after[i]->take_heads(*before[i], std::span(values).subspan(site.first, site.heads.size()));
-  }
-  result->files = files;
-  result->carried = carried;
-  return result;
-}
+void TrainableModel::save(const std::filesystem::path& folder) const { parts_->save(folder); }
 
-void TrainableModel::save(const std::filesystem::path& folder) const {
-  parts_->gates ? parts_->without_closed()->save(folder) : parts_->save(folder);
+/// With gates multiplied into the output projection, and without what is closed.
+CutTensor TrainableModel::Parts::gated(const StoredTensor& tensor, const HeadTensor& before,
+                                       const HeadTensor& after,
+                                       std::span<const float> values) const {
+  const AttentionSite& site = network->sites()[before.site];
+  std::vector<float> numbers = gather(tensor, Which::values);
+  for_each_piece(before, tensor.shape, [&](const HeadRows& rows, int64_t first, int64_t count) {
+    if (rows.part != HeadPart::output) return;
+    const auto head = std::ranges::find(site.heads, rows.name) - site.heads.begin();
+    for (float& number : std::span(numbers).subspan(first, count)) {
+      number *= values[site.first + head];
+    }
+  });
+  std::vector<std::byte> bytes(numbers.size() * byte_size(tensor.dtype));
+  from_float(tensor.dtype, numbers, bytes);
+  return cut(before, after, tensor.shape, bytes, byte_size(tensor.dtype));
 }
 
 void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
@@ -346,12 +336,24 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
                  .where = folder.string(),
                  .got = failed.message()});
   }
-  std::vector<std::vector<std::byte>> bytes;
+  const std::vector<float> values = gates ? gates->gates() : std::vector<float>();
+  const std::string text = gates ? config_without_closed(json, network->sites(), values) : json;
+  std::map<std::string, HeadTensor> before, after;
+  if (gates) {
+    before = head_tensors(config, prefix);
+    after = head_tensors(parse_config(text, "config.json", config_options), prefix);
+  }
+  std::vector<CutTensor> contents;
   std::vector<TensorToWrite> to_write;
   for (const StoredTensor& tensor : tensors) {
-    bytes.push_back(bytes_of(tensor));
-    to_write.push_back(
-        {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = bytes.back()});
+    const auto heads = before.find(tensor.name);
+    contents.push_back(heads == before.end()
+                           ? CutTensor{.shape = tensor.shape, .bytes = bytes_of(tensor)}
+                           : gated(tensor, heads->second, after.at(tensor.name), values));
+    to_write.push_back({.name = tensor.name,
+                        .dtype = tensor.dtype,
+                        .shape = contents.back().shape,
+                        .bytes = contents.back().bytes});
   }
   for (const TensorInfo* tensor : carried) {
     to_write.push_back({.name = tensor->name,
@@ -360,7 +362,7 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
                         .bytes = tensor->bytes});
   }
   write_tensors(folder / "model.safetensors", to_write, {{"format", "pt"}});
-  write_file_whole(folder / "config.json", json);
+  write_file_whole(folder / "config.json", text);
 }
 
 }  // namespace headwise

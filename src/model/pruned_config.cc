@@ -1,14 +1,8 @@
-// Names closed heads in a config, and copies what stays as it is.
-#include "train/closed_heads.h"
+// Names pruned heads as transformers 4 does, or by attention.
+#include "model/pruned_config.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-
-#include "train/stored_tensors.h"
 
 namespace headwise {
 
@@ -31,16 +25,6 @@ std::string config_without_closed(const std::string& config_json,
   }
   if (!all.empty()) json["pruned_heads"] = all;
   return json.dump(2) + "\n";
-}
-
-void copy_alike(std::span<const StoredTensor> from, std::span<const StoredTensor> to) {
-  std::map<std::string_view, const StoredTensor*> known;
-  for (const StoredTensor& tensor : from) known[tensor.name] = &tensor;
-  for (const StoredTensor& tensor : to) {
-    const auto same = known.find(tensor.name);
-    if (same == known.end() || same->second->shape != tensor.shape) continue;
-    scatter(gather(*same->second, Which::values), tensor);
-  }
 }
 
 }  // namespace headwise

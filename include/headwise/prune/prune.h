@@ -1,0 +1,84 @@
+// Cuts heads out of a model, and writes a folder that still loads.
+//
+// docs/prune.md says what each form is for, and what loads it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+enum class PruneForm {
+  masked,   // the same shapes; the output projections of dropped heads are 0
+  compact,  // without the dropped heads, however many are left in each layer
+  uniform,  // the same, as an architecture whose layers have equally many heads
+};
+std::string_view to_string(PruneForm form);
+PruneForm prune_form(std::string_view name);  // throws Error that lists the names
+
+/// What is done about what dropped heads said.
+enum class Compensation {
+  none,
+  mean,           // what they say in the mean is added to the output bias
+  least_squares,  // the output projection of the kept heads says as much of it as it can
+};
+std::string_view to_string(Compensation compensation);
+Compensation compensation(std::string_view name);  // throws Error that lists the names
+
+struct PruneOptions {
+  PruneForm form = PruneForm::compact;
+  Compensation compensate = Compensation::none;
+  double ridge = 1e-4;  // of least squares: this share of the mean square of the heads' outputs
+
+  /// What the proof is run on, and compensation is measured on. None: random ids, which is refused
+  /// where something is measured. Encoder-decoders have a target for each source.
+  TokenBatch source{}, target{};
+  uint64_t seed = 0;  // of random ids
+  LoadOptions load{};
+
+  /// Called before each step with its name. May throw to stop.
+  std::function<void(std::string_view step)> progress{};
+};
+
+/// How far two forms of the same pruned model are apart.
+struct PruneProof {
+  double max_difference = 0;  // of last hidden states, relative to the largest of them
+  int64_t texts = 0, tokens = 0;
+  bool random_ids = false;
+};
+
+/// Writes a copy of the model's folder without these heads ("L3.H1", "L3"), whole or not at all;
+/// `out` may not be there, or is an empty folder. Heads that are left keep their names, except in
+/// the uniform form. Before the folder gets its name it is loaded, and compared with the masked
+/// form (masked: with the compact one) and, without compensation, with the model with gates of 0.
+/// Throws Error if they differ by more than rounding, for heads that are not there, and for a form
+/// that the architecture cannot have.
+PruneProof prune(const Model& model, const std::filesystem::path& folder,
+                 std::span<const std::string> drop, const std::filesystem::path& out,
+                 const PruneOptions& options);
+
+/// The mean over texts of 1 - cosine between the pooled hidden states of two models. `folder` is
+/// where pooling is described, if it is.
+double infidelity(const Model& model, const Model& original, const std::filesystem::path& folder,
+                  const TokenBatch& source, const TokenBatch& target = {});
+
+/// Seconds for a batch of texts of one length, measured in turns; medians.
+struct SpeedComparison {
+  int64_t texts = 0, tokens = 0;  // of one text
+  double before = 0, after = 0;
+};
+
+/// At batches of 1 and 8 texts of `tokens`, or of what the models take at most. `check` is called
+/// between passes, and may throw.
+std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after,
+                                           int64_t tokens = 128,
+                                           const std::function<void()>& check = {});
+
+}  // namespace headwise

@@ -1,0 +1,234 @@
+// Writes what is left of every tensor, and copies everything else.
+#include "prune/pruned_folder.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/io/tensor_file.h"
+#include "io/file.h"
+#include "io/from_float.h"
+#include "model/head_tensors.h"
+#include "model/stack_layout.h"
+#include "prune/form_config.h"
+#include "prune/modeling_headwise.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestConfig = 16 << 20;
+constexpr std::string_view kIndex = "model.safetensors.index.json";
+
+[[noreturn]] void fail(const char* what, const fs::path& where, const std::error_code& error) {
+  throw Error({.what = what, .where = where.string(), .got = error.message()});
+}
+
+/// Whether a file of the folder says what the pruned model says anew: its config, and its weights
+/// in whatever format.
+bool is_replaced(const fs::path& relative) {
+  const std::string name = relative.begin()->string();
+  const bool inside = std::next(relative.begin()) != relative.end();
+  if (inside) return name == "onnx" || name == "openvino" || name == ".git" || name == ".cache";
+  const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
+  return name == "config.json" || name == kModelingFile || ends(".safetensors") ||
+         ends(".safetensors.index.json") || ends(".bin.index.json") ||
+         (name.starts_with("pytorch_model") && ends(".bin")) || ends(".h5") || ends(".msgpack") ||
+         ends(".ot") || ends(".onnx") || ends(".gguf");
+}
+
+void copy_others(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::path relative = at->path().lexically_relative(from);
+    if (is_replaced(relative) || !at->is_regular_file()) continue;
+    fs::create_directories((to / relative).parent_path(), error);
+    if (!error) fs::copy_file(at->path(), to / relative, error);
+    if (error) fail("a file of the model cannot be copied", to / relative, error);
+  }
+  if (error) fail("the folder of the model cannot be read", from, error);
+}
+
+/// The tensors of a pruned model, those that change in memory, the others as they are mapped.
+class PrunedTensors {
+ public:
+  PrunedTensors(const Pruning& pruning, TensorFiles files)
+      : pruning_(pruning), files_(std::move(files)) {
+    const WeightReader reader(files_, {});
+    prefix_ = find_prefix(pruning.model.config(), reader);
+    before_ = head_tensors(pruning.model.config(), prefix_);
+    const auto sites = pruning.model.attentions();
+    for (int64_t i = 0; i < std::ssize(sites); ++i) {
+      const StackNaming naming(pruning.model.config(), sites[i].side, prefix_);
+      const bool cross = sites[i].kind == AttentionKind::cross;
+      const AttentionNames& names = cross ? naming.stack().cross : naming.stack().self;
+      biases_[naming.in_layer(sites[i].layer, names.output) + ".bias"] = i;
+    }
+  }
+
+  /// `after` is the compact config, or null for tensors of the same shapes. `uniform`: also tables
+  /// of biases are without the dropped heads.
+  void write(const fs::path& to, const ModelConfig* after, bool uniform) {
+    const std::map<std::string, HeadTensor> left =
+        after == nullptr ? before_ : head_tensors(*after, prefix_);
+    std::map<int32_t, std::vector<TensorToWrite>> by_file;
+    std::vector<CutTensor> contents;
+    contents.reserve(files_.tensors().size());
+    int64_t total = 0;
+    nlohmann::ordered_json where = nlohmann::ordered_json::object();
+    for (const TensorInfo& tensor : files_.tensors()) {
+      TensorToWrite out{
+          .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = tensor.bytes};
+      if (std::optional<CutTensor> changed = change(tensor, left, after, uniform)) {
+        contents.push_back(std::move(*changed));
+        out.shape = contents.back().shape;
+        out.bytes = contents.back().bytes;
+      }
+      total += std::ssize(out.bytes);
+      where[tensor.name] = files_.files()[tensor.file].filename().string();
+      by_file[tensor.file].push_back(std::move(out));
+    }
+    for (const auto& [file, tensors] : by_file) {
+      write_tensors(to / files_.files()[file].filename(), tensors, files_.metadata());
+    }
+    if (files_.files().size() < 2 && !is_there(pruning_.folder / kIndex)) return;
+    const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
+                                          {"weight_map", where}};
+    write_file_whole(to / kIndex, index.dump(2) + "\n");
+  }
+
+ private:
+  std::optional<CutTensor> change(const TensorInfo& tensor,
+                                  const std::map<std::string, HeadTensor>& left,
+                                  const ModelConfig* after, bool uniform) const {
+    if (const auto bias = biases_.find(tensor.name); bias != biases_.end()) {
+      if (pruning_.corrections.empty()) return std::nullopt;
+      const Correction& correction = pruning_.corrections[bias->second];
+      if (correction.bias.empty()) return std::nullopt;
+      return CutTensor{.shape = tensor.shape, .bytes = stored(correction.bias, tensor.dtype)};
+    }
+    const auto heads = before_.find(tensor.name);
+    if (heads == before_.end()) return std::nullopt;
+    HeadTensor to = left.at(tensor.name);
+    if (uniform && !to.rows.empty() && to.rows.front().part == HeadPart::bias) {
+      const std::vector<int32_t>& kept = attention_sites(*after)[to.site].heads;
+      std::erase_if(to.rows, [&](const HeadRows& rows) {
+        return std::ranges::find(kept, rows.name) == kept.end();
+      });
+    }
+    std::optional<CutTensor> silent = silenced(tensor, heads->second);
+    if (to.rows == heads->second.rows) return silent;
+    return cut(heads->second, to, tensor.shape, silent ? silent->bytes : tensor.bytes,
+               byte_size(tensor.dtype));
+  }
+
+  /// An output projection in which dropped heads are 0, and others corrected; or nothing, of a
+  /// tensor that stays as it is.
+  std::optional<CutTensor> silenced(const TensorInfo& tensor, const HeadTensor& heads) const {
+    const AttentionSite& site = pruning_.model.attentions()[heads.site];
+    const std::span gates = std::span(pruning_.gates).subspan(site.first, site.heads.size());
+    const bool output = !heads.rows.empty() && heads.rows.front().part == HeadPart::output;
+    if (!output || std::ranges::find(gates, 0.f) == gates.end()) return std::nullopt;
+    CutTensor result{.shape = tensor.shape, .bytes = {tensor.bytes.begin(), tensor.bytes.end()}};
+    if (!pruning_.corrections.empty() && !pruning_.corrections[heads.site].output.empty()) {
+      result.bytes =
+          stored(in_order(pruning_.corrections[heads.site].output, tensor.shape, heads.axis == 0),
+                 tensor.dtype);
+    }
+    const size_t element = byte_size(tensor.dtype);
+    for_each_piece(heads, tensor.shape, [&](const HeadRows& rows, int64_t first, int64_t count) {
+      const auto head = std::ranges::find(site.heads, rows.name) - site.heads.begin();
+      if (gates[head] != 0) return;
+      std::memset(result.bytes.data() + first * element, 0, count * element);
+    });
+    return result;
+  }
+
+  /// [C, H Dv] in the order of a tensor of this shape.
+  static std::vector<float> in_order(const std::vector<float>& output,
+                                     const std::vector<int64_t>& shape, bool transposed) {
+    if (!transposed) return output;
+    std::vector<float> turned;
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      for (int64_t c = 0; c < shape[1]; ++c) turned.push_back(output[c * shape[0] + i]);
+    }
+    return turned;
+  }
+
+  static std::vector<std::byte> stored(const std::vector<float>& numbers, Dtype dtype) {
+    std::vector<std::byte> bytes(numbers.size() * byte_size(dtype));
+    from_float(dtype, numbers, bytes);
+    return bytes;
+  }
+
+  const Pruning& pruning_;
+  TensorFiles files_;
+  std::string prefix_;
+  std::map<std::string, HeadTensor> before_;
+  std::map<std::string, int64_t> biases_;  // output biases, and the attention of each
+};
+
+}  // namespace
+
+FolderAside::FolderAside(fs::path out) : out_(std::move(out)) {
+  std::error_code error;
+  out_ = fs::absolute(out_).lexically_normal();
+  if (!out_.has_filename()) out_ = out_.parent_path();
+  if (fs::exists(out_, error) && !(fs::is_directory(out_, error) && fs::is_empty(out_, error))) {
+    throw Error({.what = "the output folder is there already",
+                 .where = out_.string(),
+                 .got = fs::is_directory(out_, error) ? "a folder with files" : "a file",
+                 .expected = "a name that is free, or an empty folder"});
+  }
+  fs::create_directories(out_.parent_path(), error);
+  bool made = false;
+  for (int i = 0; !error && !made; ++i) {
+    path_ = fmt::format("{}.part-{}-{}", out_.string(), ::getpid(), i);
+    made = fs::create_directory(path_, error);
+  }
+  if (!made) {
+    path_.clear();
+    fail("the output folder cannot be made", out_, error);
+  }
+}
+
+FolderAside::~FolderAside() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void FolderAside::become_out() {
+  std::error_code error;
+  fs::rename(path_, out_, error);
+  if (error) fail("the output folder cannot be made", out_, error);
+  path_.clear();
+}
+
+void write_pruned(const Pruning& pruning, PruneForm form, const fs::path& to) {
+  const fs::path file = pruning.folder / "config.json";
+  const std::string text = read_file(file, kLargestConfig);
+  std::string written = text;
+  std::optional<ModelConfig> compact;
+  if (form != PruneForm::masked) {
+    written =
+        compact_config(text, pruning.model.config(), pruning.model.attentions(), pruning.gates);
+    compact = parse_config(written, file.string(), pruning.load.config);
+  }
+  if (form == PruneForm::uniform) written = uniform_config(written, *compact);
+  copy_others(pruning.folder, to);
+  PrunedTensors(pruning, TensorFiles::open(pruning.folder))
+      .write(to, compact ? &*compact : nullptr, form == PruneForm::uniform);
+  if (needs_modeling(written)) write_file_whole(to / kModelingFile, modeling_headwise());
+  write_file_whole(to / "config.json", written);
+}
+
+}  // namespace headwise

@@ -1,0 +1,43 @@
+// The folder of a pruned model on its way to disk.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "headwise/prune/prune.h"
+#include "io/json.h"
+#include "prune/compensate.h"
+
+namespace headwise {
+
+/// A folder beside `out` that becomes `out`, or is gone with this object.
+class FolderAside {
+ public:
+  /// Throws Error unless `out` can be made.
+  explicit FolderAside(std::filesystem::path out);
+  ~FolderAside();
+  FolderAside(const FolderAside&) = delete;
+  FolderAside& operator=(const FolderAside&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void become_out();
+
+ private:
+  std::filesystem::path out_, path_;
+};
+
+/// A model and the heads that it loses.
+struct Pruning {
+  const Model& model;
+  const std::filesystem::path& folder;
+  std::vector<float> gates{};             // [heads], 0 for those that are dropped
+  std::vector<Correction> corrections{};  // per attention; empty: none
+  const LoadOptions& load;
+};
+
+/// Throws Error if the architecture cannot have the form.
+void write_pruned(const Pruning& pruning, PruneForm form, const std::filesystem::path& to);
+
+}  // namespace headwise

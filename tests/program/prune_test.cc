@@ -1,0 +1,77 @@
+// headwise prune: the JSON that scripts rely on, plans, and messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/io_testing.h"
+#include "program/program.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+TEST(PruneVerb, SaysWhatWasBeforeAndAfter) {
+  const TemporaryFolder temporary;
+  const std::string out = temporary.path() / "out";
+  const ProgramResult result =
+      run_program({"prune", golden_model("bert"), "--drop", "L0.H1,L1", "-o", out, "--json"});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const json document = json::parse(result.out);
+  EXPECT_EQ(document["form"], "compact");
+  EXPECT_LT(document["after"]["heads"], document["before"]["heads"]);
+  EXPECT_LT(document["after"]["parameters"], document["before"]["parameters"]);
+  EXPECT_LT(document["after"]["bytes"], document["before"]["bytes"]);
+  EXPECT_LT(document["proof"]["max_difference"], 1e-4);
+  EXPECT_EQ(document["proof"]["random_ids"], true);
+  for (const char* when : {"before", "after"}) {
+    EXPECT_EQ(document[when]["speed"][0]["texts"], 1);
+    EXPECT_EQ(document[when]["speed"][1]["texts"], 8);
+    EXPECT_GT(document[when]["speed"][1]["seconds"], 0);
+  }
+  const ProgramResult again =
+      run_program({"prune", out, "--drop", "L0.H0", "-o", out + "2", "--ids", "5 9 3"});
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_THAT(again.out, HasSubstr("compact equals masked"));
+  EXPECT_THAT(again.errors, HasSubstr("has the pruned model"));
+}
+
+TEST(PruneVerb, ReadsAPlan) {
+  const TemporaryFolder temporary;
+  const std::string plan = temporary.write("plan.json", R"({"drop": ["L0.H1", "L1.H0"]})");
+  for (const char* form : {"masked", "compact"}) {
+    const std::string out = temporary.path() / form;
+    const ProgramResult result =
+        run_program({"prune", golden_model("gpt2"), plan, "--form", form, "-o", out, "--json"});
+    ASSERT_EQ(result.code, 0) << result.errors;
+    const json document = json::parse(result.out);
+    EXPECT_EQ(document["before"]["heads"].get<int>() - 2, document["after"]["heads"].get<int>());
+  }
+}
+
+TEST(PruneVerb, SaysWhatIsWrong) {
+  const TemporaryFolder temporary;
+  const std::string model = golden_model("bert"), out = temporary.path() / "out";
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"prune", model};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  EXPECT_EQ(run({"--drop", "L0.H1"}).code, 2);
+  EXPECT_EQ(run({"-o", out}).code, 2);
+  EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--form", "tiny"}).code, 2);
+  EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--gate", "L0.H0=0"}).code, 2);
+  EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--loss", "mlm"}).code, 2);
+  const ProgramResult uniform = run({"--drop", "L0.H1", "-o", out, "--form", "uniform", "--json"});
+  EXPECT_EQ(uniform.code, 1);
+  EXPECT_THAT(json::parse(uniform.out)["error"]["hint"].get<std::string>(), HasSubstr("compact"));
+  EXPECT_EQ(run({"--drop", "L0.H99", "-o", out}).code, 1);
+  EXPECT_EQ(run({"no-such-plan.json", "-o", out}).code, 1);
+  EXPECT_TRUE(temporary.names().empty());
+}
+
+}  // namespace
+}  // namespace headwise
