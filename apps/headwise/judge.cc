@@ -52,7 +52,10 @@ void judge_evidence(const JudgeVerb& verb, const CommonOptions& common) {
   }
   if (verb.evidence.empty()) misuse("EVIDENCE is missing: a file that headwise observe -o wrote");
   JudgeOptions options{.tolerance = verb.tolerance};
-  for (const std::string& text : verb.thresholds) options.thresholds.insert(threshold_of(text));
+  for (const std::string& text : verb.thresholds) {
+    const auto [name, value] = threshold_of(text);
+    options.thresholds[name] = value;  // the last of a name counts
+  }
   const Verdict verdict =
       judge(evidence_from_json(read_file(verb.evidence, kMostEvidence), verb.evidence), options);
   std::string words;
@@ -83,7 +86,8 @@ void add_judge(CLI::App& app, CommonOptions& common) {
       "  headwise judge evidence.json -o verdict.json\n"
       "  headwise judge evidence.json --explain L3.H1,L4,role:positional",
       common, [options, &common] { judge_evidence(*options, common); });
-  verb.add_option("EVIDENCE", options->evidence, "A file that headwise observe -o wrote");
+  verb.add_option("EVIDENCE", options->evidence, "A file that headwise observe -o wrote")
+      ->type_name("");
   verb.add_option("--explain", options->explain,
                   "A sentence for each of these heads: L3.H1, L4, role:relation, all")
       ->type_name("LIST");

@@ -22,7 +22,7 @@ constexpr RoleKind kRoles[] = {
     {"coreference", 'C', 0xc2185b, "", false, "finds the name behind a pronoun"},
     {"relation", 'R', 0x2ca02c, "syntactic", false,
      "finds a syntactic relation, better than any fixed offset"},
-    {"alignment", 'A', 0x8bc34a, "", false, "cross attention: follows the order of the source"},
+    {"alignment", 'A', 0x8bc34a, "", false, "follows the order of the source, in cross attention"},
     {"rare", 'T', 0xf2c230, "", false, "looks at the rarest token"},
     {"semantic", 'M', 0x9467bd, "", false, "looks at words of similar meaning"},
     {"delimiter", 'D', 0xa1887f, "", true, "rests on special tokens and punctuation"},

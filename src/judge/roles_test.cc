@@ -93,11 +93,18 @@ TEST(Roles, DelimitersAreBesideTheHeadThatLooksMostEverywhere) {
 
 TEST(Roles, NeedRowsEnough) {
   Evidence evidence = evidence_of({"L0.H0"});
+  see(evidence, "L0.H0", "semantic", 0.3, 200);
+  EXPECT_TRUE(judge(evidence).head("L0.H0").has("semantic"));
+  see(evidence, "L0.H0", "semantic", 0.3, 20);  // the interval reaches down to chance
+  EXPECT_FALSE(judge(evidence).head("L0.H0").has("semantic"));
+  see(evidence, "L0.H0", "semantic", 0.3, 200);
+  EXPECT_FALSE(judge(evidence, {.thresholds = {{"error", 0}}}).head("L0.H0").has("semantic"));
+}
+
+TEST(Roles, OnRepeatedSequencesAreFromProbes) {
+  Evidence evidence = evidence_of({"L0.H0"});
   see(evidence, "L0.H0", "induction", 0.25, 800);
-  EXPECT_TRUE(judge(evidence).head("L0.H0").has("induction"));
   EXPECT_TRUE(judge(evidence).head("L0.H0").roles[0].probe);
-  see(evidence, "L0.H0", "induction", 0.25, 4);  // the interval reaches down to chance
-  EXPECT_FALSE(judge(evidence).head("L0.H0").has("induction"));
 }
 
 TEST(Roles, AHeadMayHaveSeveral) {

@@ -192,7 +192,7 @@ TEST(VerdictJson, HasTheFieldsThatScriptsReadFrom) {
   EXPECT_EQ(document["heads"][0]["twins"], json({"L0.H1"}));
   EXPECT_EQ(document["heads"][0]["backups"], json({"L0.H1"}));
   EXPECT_THAT(document["heads"][0]["words"].get<std::string>(), StartsWith("L0.H0 looks"));
-  EXPECT_EQ(document["clusters"], json({{"L0.H0", "L0.H1"}}));
+  EXPECT_EQ(document["clusters"][0], json({"L0.H0", "L0.H1"}));
   EXPECT_EQ(document["categories"][0]["role"], "positional");
   EXPECT_EQ(document["categories"][0]["measured"]["above_random"]["value"], 0.9);
   EXPECT_EQ(document["layers"][0]["closed"]["value"], 0.3);

@@ -78,8 +78,9 @@ TEST_F(JudgeVerb, ExplainsHeads) {
 TEST_F(JudgeVerb, TakesThresholds) {
   const auto broad = [&](const char* value) {
     const ProgramResult result = judge({"--json", "--threshold", std::string("broad=") + value});
+    const json verdict = json::parse(result.out);
     int64_t count = 0;
-    for (const json& head : json::parse(result.out)["heads"]) {
+    for (const json& head : verdict["heads"]) {
       for (const json& role : head["roles"]) count += role["role"] == "broad";
     }
     return count;
