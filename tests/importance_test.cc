@@ -196,7 +196,7 @@ TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
   };
   const Evidence evidence = observe({.gradient = false, .ablation_mean = false});
   refused(set_, options, no_evidence(model_));
-  refused(next_tokens(texts_of(model_.config().vocabulary, 39)), options, evidence);
+  refused(next_tokens(random_texts(model_.config().vocabulary, 39)), options, evidence);
   refused(unlabelled(set_.examples.all.source, {}), options, evidence);
   ImportanceOptions gated = options;
   gated.gates.assign(model_.heads(), 1.f);
@@ -206,7 +206,7 @@ TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
 
 TEST(ImportanceOfEncoders, GroupsHaveOnlyHeadsThatTheLossLooksAt) {
   const Model model = Model::load(golden("marian"));
-  const EvaluationSet set = unlabelled(texts_of(model.config().vocabulary, 10), {});
+  const EvaluationSet set = unlabelled(random_texts(model.config().vocabulary, 10), {});
   Evidence evidence = no_evidence(model);
   std::vector<int64_t> all(model.heads());
   std::iota(all.begin(), all.end(), 0);

@@ -138,17 +138,9 @@ void make_plan(PlanVerb verb, const CommonOptions& common) {
     set = read_data(verb, *session, verdict, common);
     data.evaluation = &*set;
   }
-  std::unique_ptr<Progress> progress;
-  std::string shown;
-  int64_t done_before = 0;
+  std::optional<PartProgress> progress(common.quiet);
   data.progress = [&](std::string_view step, int64_t done, int64_t total) {
-    if (shown != step || done < done_before) {
-      progress = std::make_unique<Progress>(total, std::string(step), common.quiet);
-      shown = step;
-      done_before = 0;
-    }
-    progress->advance(done - done_before);
-    done_before = done;
+    progress->advance(step, done, total);
   };
   const Plan made = plan(verdict, verb.plan, data);
   progress.reset();
