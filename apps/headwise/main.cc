@@ -66,6 +66,7 @@ ExitCode run(int argc, char** argv) {
   app.footer("headwise VERB --help says more about a verb, with an example.");
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.require_subcommand(0, 1);
+  add_study(app, common);
   add_inspect(app, common);
   add_run(app, common);
   add_attend(app, common);

@@ -43,6 +43,7 @@ void add_plan(CLI::App& app, CommonOptions& common);
 void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_prune(CLI::App& app, CommonOptions& common);
+void add_study(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
 

@@ -1,0 +1,242 @@
+// headwise study: the whole way, from a model to what its heads do and a smaller one.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/judge/judge.h"
+#include "headwise/plan/make_plan.h"
+#include "headwise/text/sample_text.h"
+#include "heat_map.h"
+#include "io/file.h"
+#include "judge_screen.h"
+#include "observe_verb.h"
+#include "plan_screen.h"
+#include "progress.h"
+#include "prune_verb.h"
+
+namespace headwise::program {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct StudyVerb {
+  ObserveVerb observe{};
+  double keep = 0.75;
+  std::string order = "ablation", form = "compact";
+};
+
+std::vector<std::string> sample_lines() {
+  std::vector<std::string> lines;
+  std::string_view text = sample_text();
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+/// A folder of its own: nothing is overwritten.
+fs::path new_folder(const std::string& name) {
+  const fs::path folder = name;
+  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder))) {
+    throw Error({.what = "the folder of a study must be new or empty",
+                 .where = name,
+                 .expected = "a folder that is not there yet",
+                 .hint = "-o names another one"});
+  }
+  fs::create_directories(folder);
+  return folder;
+}
+
+/// One stage after the other; each leaves its file in the folder.
+class Study {
+ public:
+  Study(const StudyVerb& verb, const CommonOptions& common)
+      : verb_(verb), common_(common), folder_(new_folder(common.out)), session_(input_of(verb_)) {}
+
+  void run() {
+    begin("observe", "what every head was seen to do");
+    const ObserveData data = read_observe_data(verb_.observe, session_, common_);
+    observe_and_write(verb_.observe, session_, data, out("evidence.json"));
+    begin("judge", "what that means");
+    write_verdict(folder_ / "evidence.json");
+    if (data.evaluation && !verdict_.categories.empty()) {
+      begin("observe", "all heads of a role closed together");
+      ObserveVerb groups = verb_.observe;
+      groups.append = true;
+      groups.verdict = (folder_ / "verdict.json").string();
+      append_and_write(groups, session_, data, out("evidence.json"));
+      write_verdict(folder_ / "evidence.json");
+    }
+    begin("plan", "which heads can go");
+    make_plan(data);
+    begin("prune", "a model without them");
+    cut(data);
+    seconds_ = std::chrono::duration<double>(Clock::now() - start_).count();
+    const std::string summary = summarise().dump(2) + "\n";
+    write_file_whole(folder_ / "summary.json", summary);
+    CommonOptions screen = common_;
+    screen.out.clear();
+    deliver(screen, common_.json ? summary : for_people());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// The sample text, where nothing else is given.
+  static const InputOptions& input_of(StudyVerb& verb) {
+    ObserveVerb& observe = verb.observe;
+    if (!observe.input.has_input() && observe.treebank.empty()) {
+      observe.input.texts = sample_lines();
+      observe.input.truncate = true;
+    }
+    return observe.input;
+  }
+
+  CommonOptions out(const char* file) const {
+    CommonOptions options = common_;
+    options.out = (folder_ / file).string();
+    return options;
+  }
+
+  void begin(const char* stage, const char* what) {
+    note(common_, fmt::format("{}: {}", stage, what));
+  }
+
+  void write_verdict(const fs::path& evidence) {
+    constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
+    verdict_ = judge(evidence_from_json(read_file(evidence, kMostEvidence), evidence.string()));
+    write_file_whole(folder_ / "verdict.json", to_json(verdict_));
+  }
+
+  void make_plan(const ObserveData& data) {
+    PlanOptions options{.keep = verb_.keep, .order = head_order(verb_.order), .seed = common_.seed};
+    options.uniform = verb_.form == "uniform";
+    PlanData measured{
+        .folder = session_.folder(), .model = &session_.model(), .tokenizer = session_.tokenizer()};
+    if (data.evaluation) {
+      measured.evaluation = &*data.evaluation;
+      options.curves = {options.order};
+    }
+    PartProgress progress(common_.quiet);
+    measured.progress = [&](std::string_view step, int64_t done, int64_t total) {
+      progress.advance(step, done, total);
+    };
+    plan_ = plan(verdict_, options, measured);
+    write_file_whole(folder_ / "plan.json", to_json(plan_));
+  }
+
+  void cut(const ObserveData& data) {
+    PruneWork work{.drop = plan_.drop,
+                   .how = {.form = prune_form(verb_.form), .seed = common_.seed},
+                   .quality = data.evaluation};
+    work.how.load.allow_nonfinite = verb_.observe.input.allow_nonfinite;
+    for (const ObservedText& text : data.corpus.texts) {
+      work.how.source.add(text.ids, text.types);
+      if (!text.decoder_ids.empty()) work.how.target.add(text.decoder_ids);
+    }
+    work.how.progress = [](std::string_view) { throw_if_interrupted(); };
+    outcome_ = prune_and_measure(work, session_, (folder_ / "model").string());
+  }
+
+  Json summarise() const {
+    std::map<std::string, int64_t> roles, standings;
+    for (const HeadVerdict& head : verdict_.heads) {
+      for (const Role& role : head.roles) ++roles[role.role];
+      if (head.standing) ++standings[std::string(to_string(*head.standing))];
+    }
+    return {{"schema", 1},
+            {"model", verdict_.model.name},
+            {"architecture", verdict_.model.architecture},
+            {"sha256", verdict_.model.sha256},
+            {"heads", verdict_.heads.size()},
+            {"roles", roles},
+            {"standings", standings},
+            {"clusters", verdict_.clusters},
+            {"dropped", plan_.drop},
+            {"prune", Json::parse(to_json(outcome_))},
+            {"seconds", seconds_}};
+  }
+
+  std::string for_people() const {
+    const auto title = [](const char* words) { return fmt::format("\n== {}\n\n", words); };
+    return program::for_people(verdict_, choose_color("auto"), terminal_width()) +
+           title("What can go") + program::for_people(plan_, verdict_.loss_task) +
+           title("What came of it") + program::for_people(outcome_) +
+           fmt::format(
+               "\n{} has evidence.json, verdict.json, plan.json, summary.json and model/ ({})\n"
+               "headwise judge {} --explain all says a sentence about every head\n",
+               folder_.string(), duration(seconds_), (folder_ / "evidence.json").string());
+  }
+
+  StudyVerb verb_;
+  const CommonOptions& common_;
+  fs::path folder_;
+  Session session_;
+  Verdict verdict_;
+  Plan plan_;
+  PruneOutcome outcome_;
+  Clock::time_point start_ = Clock::now();
+  double seconds_ = 0;
+};
+
+}  // namespace
+
+void add_study(CLI::App& app, CommonOptions& common) {
+  const auto options = std::make_shared<StudyVerb>();
+  CLI::App& verb = add_verb(
+      app, "study", "The whole way: observe, judge, plan, prune",
+      "-o DIR gets evidence.json, verdict.json, plan.json, summary.json and the pruned model.\n"
+      "Without texts, a text that comes with the program and its probes are used.\n\n"
+      "Example:\n"
+      "  headwise study ./minilm -o study\n"
+      "  headwise study ./minilm --input reviews.txt --treebank en.conllu --keep 0.6 -o study",
+      common, [options, &common] {
+        if (common.out.empty()) misuse("study: -o names the folder of its files");
+        check_options(options->observe.input, false);
+        Study(*options, common).run();
+      });
+  ObserveVerb& observe = options->observe;
+  add_inputs(verb, observe.input, false);
+  verb.add_option("--treebank", observe.treebank, "Universal Dependencies: a CoNLL-U file")
+      ->type_name("FILE");
+  verb.add_option("--coref", observe.coreference,
+                  "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
+      ->type_name("FILE");
+  verb.add_option("--loss", observe.loss,
+                  "lm, mlm, classify, translate, similarity or fidelity; default: as observe's")
+      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
+                  .description(""))
+      ->type_name("TASK");
+  add_list(verb, "--data", observe.data, "What the loss is taken over; default: the texts")
+      ->type_name("FILE");
+  verb.add_option("--sample", observe.sample, "At most so many texts and sentences")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
+      ->type_name("N");
+  verb.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
+  verb.add_option("--keep", options->keep, "This share of the heads stays; default: 0.75")
+      ->check(CLI::Range(0., 1.).description(""))
+      ->type_name("SHARE");
+  verb.add_option("--order", options->order,
+                  "Which heads go first: gradient, ablation (default), entropy, random, "
+                  "twins-first or greedy")
+      ->check(CLI::IsMember({"gradient", "ablation", "entropy", "random", "twins-first", "greedy"})
+                  .description(""))
+      ->type_name("ORDER");
+  verb.add_option("--form", options->form, "masked, compact (default) or uniform")
+      ->check(CLI::IsMember({"masked", "compact", "uniform"}).description(""))
+      ->type_name("FORM");
+}
+
+}  // namespace headwise::program
