@@ -16,7 +16,7 @@ struct Item {
   std::span<const int32_t> right{};
 };
 
-/// The rows of a text that read an aligned token, or those that are about to write one.
+/// The rows of a text that are about to write an aligned token (1 ahead), or that read it (0).
 std::vector<Item> items_of(const ObservedText& text, int64_t ahead) {
   std::vector<Item> items;
   for (int64_t t = ahead; t < std::ssize(text.aligned); ++t) {
@@ -78,7 +78,7 @@ class Alignment : public Watcher {
   explicit Alignment(const WatchContext& context)
       : context_(context),
         heads_(context.model.heads()),
-        kinds_{AlignedRows("alignment", 0, context), AlignedRows("alignment/next", 1, context)} {
+        kinds_{AlignedRows("alignment", 1, context), AlignedRows("alignment_read", 0, context)} {
     for (const AttentionSite& site : context.model.attentions()) {
       if (site.kind != AttentionKind::cross) continue;
       for (int64_t h = site.first; h < site.first + std::ssize(site.heads); ++h) {
@@ -87,7 +87,7 @@ class Alignment : public Watcher {
     }
   }
 
-  bool has_items() const { return kinds_[0].answers.all() > 0; }
+  bool has_items() const { return kinds_[1].answers.all() > 0; }
 
   bool watches_weights() const override { return true; }
 

@@ -86,7 +86,7 @@ TEST_P(Alignment, EqualsAPlainLoopOverStoredMaps) {
   watch_corpus(context, WatchPass::alignment, {}, heads, evidence);
 
   for (const int64_t ahead : {0, 1}) {
-    const std::string name = ahead == 0 ? "alignment" : "alignment/next";
+    const std::string name = ahead == 1 ? "alignment" : "alignment_read";
     Plain plain;
     for (const ObservedText& text : corpus.texts) {
       LargestKeys largest;

@@ -149,7 +149,7 @@ TEST(Match, AModelWithItselfIsTheIdentity) {
                                  "llama_rope_dynamic", "marian_mixed", "t5", "bert_pruned"}) {
     SCOPED_TRACE(name);
     const Model model = golden(name);
-    const ObservedCorpus corpus = drawn_corpus(model, {14, 6, 20});
+    const ObservedCorpus corpus = drawn_corpus(model, {14, 6, 17});
     for (const bool across : {false, true}) {
       const ModelMatch match = match_heads(model, model, corpus, {.across = across});
       int64_t heads = 0;

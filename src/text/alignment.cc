@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kSpace = " \t";
 
-/// What stands between spaces.
+/// What stands between spaces or tabs.
 std::vector<TokenSpan> words_of(std::string_view text) {
   std::vector<TokenSpan> words;
   for (size_t begin = 0;; begin = static_cast<size_t>(words.back().end)) {
@@ -47,7 +47,7 @@ TokenSpan tokens_of(const std::vector<TokenSpan>& words, int64_t word, const cha
                .where = where,
                .got = fmt::format("word {}", word),
                .expected = fmt::format("below {}, as many as it has", words.size()),
-               .hint = "words are what stands between spaces, counted from 0"});
+               .hint = "words are what stands between spaces or tabs, counted from 0"});
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ struct EncodedText {
 };
 
 /// For every token of the target those of the source that it is aligned with, ascending. Words are
-/// what stands between spaces; a token belongs to the first word that it touches. Throws Error for
-/// words that a text does not have; `where` names the line.
+/// what stands between spaces or tabs; a token belongs to the first word that it touches. Throws
+/// Error for words that a text does not have; `where` names the line.
 std::vector<std::vector<int32_t>> aligned_tokens(std::span<const AlignedWords> words,
                                                  const EncodedText& source,
                                                  const EncodedText& target,
