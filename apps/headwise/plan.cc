@@ -184,6 +184,7 @@ void add_constraints(CLI::App& verb, PlanVerb& options) {
   verb.add_option("--keep-roles", options.plan.keep_roles,
                   "Heads of these roles stay; without a budget, all else goes")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("LIST")
       ->group(group);
   verb.add_option("--at-least", options.plan.at_least,
@@ -227,6 +228,7 @@ void add_measuring(CLI::App& verb, PlanVerb& options) {
   verb.add_option("--curves", options.curves,
                   "Measure the loss over heads removed in these orders, and at random")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(orders())
       ->type_name("LIST")
       ->group(group);

@@ -42,13 +42,14 @@ class Path {
   Path(Thinning whole, Values values, int64_t again)
       : thinning_(std::move(whole)), ask_(std::move(values)), again_(again) {}
 
-  /// Goes one step farther; false if no more heads may go.
-  bool extend() {
+  /// Goes one step farther, to one that leaves `enough` heads if it can be; false if no more may
+  /// go.
+  bool extend(int64_t enough = 0) {
     if (values_.empty() || (again_ > 0 && since_ >= again_)) {
       values_ = ask_(thinning_.kept());
       since_ = 0;
     }
-    const std::vector<int64_t> step = thinning_.next(values_);
+    const std::vector<int64_t> step = thinning_.next(values_, enough);
     if (step.empty()) return false;
     thinning_.drop(step);
     since_ += std::ssize(step);
@@ -215,7 +216,7 @@ class Planner {
                      .where = site,
                      .got = fmt::format("{} of its heads are named", named_in(site)),
                      .expected = fmt::format("at least {} that stay", options_.at_least),
-                     .hint = "--at-least 0 lets all heads of a layer go"});
+                     .hint = "if at least 0 are to stay, all may go"});
       }
       gone.push_back(head);
       left.drop({&head, 1});
@@ -261,7 +262,7 @@ class Planner {
       most = *options_.heads;
     }
     const auto left = [&] { return all - path.ends().back(); };
-    while ((left() > most || !path.level()) && path.extend()) {
+    while ((left() > most || !path.level()) && path.extend(most)) {
     }
     if (left() > most && (options_.keep || options_.heads)) {
       throw Error({.what = "so many heads cannot go",

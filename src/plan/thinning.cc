@@ -44,7 +44,12 @@ struct Thinning::Groups {
 
 struct Thinning::Step {
   std::vector<int64_t> heads{};
+  int64_t too_many = 0;
   double rank = 0;  // their mean
+
+  bool better_than(const Step& other) const {
+    return std::pair(too_many, rank) < std::pair(other.too_many, other.rank);
+  }
 };
 
 Thinning::Thinning(const HeadLayout& layout, Constraints constraints)
@@ -77,7 +82,7 @@ void Thinning::drop(std::span<const int64_t> heads) {
   for (const int64_t head : heads) kept_[head] = 0;
 }
 
-std::vector<int64_t> Thinning::next(std::span<const double> values) const {
+std::vector<int64_t> Thinning::next(std::span<const double> values, int64_t enough) const {
   std::vector<double> ranks = ranks_of(values);
   for (int64_t head = 0; head < layout_.heads(); ++head) {
     if (constraints_.stays[head]) ranks[head] = kStays;
@@ -92,11 +97,11 @@ std::vector<int64_t> Thinning::next(std::span<const double> values) const {
     const Groups now = common_groups(blocks);
     if (!level(blocks, now)) {  // before anything else goes
       best.reset();
-      consider(blocks, now, best);
+      consider(blocks, now, enough, best);
       break;
     }
-    if (now.count > 0) consider(blocks, {now.count - 1, now.heads}, best);
-    if (now.heads > 1) consider(blocks, {now.count, now.heads - 1}, best);
+    if (now.count > 0) consider(blocks, {now.count - 1, now.heads}, enough, best);
+    if (now.heads > 1) consider(blocks, {now.count, now.heads - 1}, enough, best);
   }
   return best ? best->heads : std::vector<int64_t>();
 }
@@ -188,7 +193,7 @@ Thinning::Groups Thinning::common_groups(const std::vector<Columns>& blocks) {
 
 /// The step to so many groups in every block, if it may be taken and is better than the best. Of
 /// the groups that are large enough, those stay whose best heads rank highest.
-void Thinning::consider(const std::vector<Columns>& blocks, const Groups& wanted,
+void Thinning::consider(const std::vector<Columns>& blocks, const Groups& wanted, int64_t enough,
                         std::optional<Step>& best) const {
   if (wanted.count * wanted.heads < constraints_.at_least) return;
   Step step;
@@ -223,7 +228,8 @@ void Thinning::consider(const std::vector<Columns>& blocks, const Groups& wanted
     }
   }
   if (!step.heads.empty()) step.rank = sum / static_cast<double>(step.heads.size());
-  if (!best || step.rank < best->rank) best = std::move(step);
+  step.too_many = std::max<int64_t>(0, enough - (left() - std::ssize(step.heads)));
+  if (!best || step.better_than(*best)) best = std::move(step);
 }
 
 }  // namespace headwise

@@ -27,8 +27,9 @@ class Thinning {
   /// Without `uniform`, one head. With it, steps leave every attention of a kind with as many
   /// key/value heads as the others, and each of those with as many heads; the first step may have
   /// to level what was not so. Where attentions share a bias, they lose the same heads. Of the
-  /// steps that are possible, the one whose heads rank lowest in the mean.
-  std::vector<int64_t> next(std::span<const double> values) const;
+  /// steps that are possible, the one whose heads rank lowest in the mean; but before that, one
+  /// that leaves `enough` heads, or as few less as can be.
+  std::vector<int64_t> next(std::span<const double> values, int64_t enough = 0) const;
 
   /// Whether a single head may go.
   bool may_go(int64_t head) const;
@@ -55,7 +56,7 @@ class Thinning {
   Columns columns(const std::vector<int64_t>& block, Ranks ranks) const;
   static Groups common_groups(const std::vector<Columns>& blocks);
   static bool level(const std::vector<Columns>& blocks, const Groups& groups);
-  void consider(const std::vector<Columns>& blocks, const Groups& wanted,
+  void consider(const std::vector<Columns>& blocks, const Groups& wanted, int64_t enough,
                 std::optional<Step>& best) const;
 
   const HeadLayout& layout_;

@@ -166,6 +166,17 @@ TEST(Thinning, SharedKeysGoWholeOrAreThinnedEvenly) {
   EXPECT_EQ(thinning.next(std::vector<double>{0, 9, 8, 1}), (std::vector<int64_t>{0, 3}));
 }
 
+TEST(Thinning, StepsDoNotOvershootIfTheyNeedNot) {
+  HeadLayout layout(verdict_of(grid_names(1, 6)));
+  layout.kv_heads = {0, 0, 1, 1, 2, 2};
+  const Thinning thinning(layout, {.uniform = true});
+  const std::vector<double> values = {0, 9, 1, 8, 2, 7};
+  EXPECT_EQ(thinning.next(values), (std::vector<int64_t>{0, 2, 4}));
+  EXPECT_EQ(thinning.next(values, 3), (std::vector<int64_t>{0, 2, 4}));
+  EXPECT_EQ(thinning.next(values, 4), (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(thinning.next(values, 5), (std::vector<int64_t>{4, 5}));
+}
+
 TEST(Thinning, SharedBiasesLoseTheSameHeads) {
   HeadLayout layout(verdict_of(grid_names(2, 3)));
   layout.shared_bias = true;
