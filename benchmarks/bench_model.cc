@@ -36,22 +36,6 @@ Batch mixed_lengths() {
   return batch;
 }
 
-void require_near(const std::string& name, std::span<const float> ours,
-                  std::span<const float> peer) {
-  double largest = 0, worst = ours.size() == peer.size() ? 0 : INFINITY;
-  for (const float x : peer) largest = std::max<double>(largest, std::abs(x));
-  for (size_t i = 0; i < std::min(ours.size(), peer.size()); ++i) {
-    const double error = std::abs(ours[i] - peer[i]);
-    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
-  }
-  if (worst <= kTolerance * largest) return;
-  throw Error(
-      {.what = "bench model: our output is not the peer's",
-       .where = name,
-       .got = fmt::format("{} and {} values, a difference of {}", ours.size(), peer.size(), worst),
-       .expected = fmt::format("at most {}", kTolerance * largest)});
-}
-
 class ModelBenchmark {
  public:
   ModelBenchmark(const Options& options, Report& report)
@@ -84,15 +68,6 @@ Peer& ModelBenchmark::peer(const std::string& library) {
   return *peer;
 }
 
-nlohmann::json ids_of(const TokenBatch& batch) {
-  nlohmann::json ids = nlohmann::json::array();
-  for (int64_t b = 0; b < batch.texts(); ++b) {
-    ids.push_back(std::vector(batch.ids.begin() + batch.offsets[b],
-                              batch.ids.begin() + batch.offsets[b + 1]));
-  }
-  return ids;
-}
-
 void ModelBenchmark::forward(const ModelShape& shape, const Batch& batch, int threads,
                              double goal) {
   const std::string name =
@@ -114,7 +89,7 @@ void ModelBenchmark::forward(const ModelShape& shape, const Batch& batch, int th
                                {"batches", 1},
                                {"threads", threads}});
         require_near(fmt::format("{} {}", name, library), ours.buffer.span(),
-                     peer(library).outputs());
+                     peer(library).outputs(), kTolerance);
       } catch (const Error& error) {
         report_.refused(error);
         continue;
@@ -167,8 +142,9 @@ void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int
       const Activations hidden = model.hidden(tokens, observed);
       const std::vector<float> theirs = transformers.outputs();
       const size_t values = hidden.buffer.size();
-      require_near(name, hidden.buffer.span(), std::span(theirs).first(values));
-      require_near(name + " statistics", observer.means(), std::span(theirs).subspan(values));
+      require_near(name, hidden.buffer.span(), std::span(theirs).first(values), kTolerance);
+      require_near(name + " statistics", observer.means(), std::span(theirs).subspan(values),
+                   kTolerance);
     } catch (const Error& error) {
       return report_.refused(error);
     }
@@ -233,7 +209,8 @@ void ModelBenchmark::decoding(const std::filesystem::path& folder, int threads) 
                            {"threads", threads}});
       if (dtype == std::string_view("float32")) {
         try {
-          require_near(name, std::vector<float>(ids.begin(), ids.end()), peer(dtype).outputs());
+          require_near(name, std::vector<float>(ids.begin(), ids.end()), peer(dtype).outputs(),
+                       kTolerance);
         } catch (const Error& error) {
           return report_.refused(error);
         }

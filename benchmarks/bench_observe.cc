@@ -1,19 +1,23 @@
-// Observation: label-free statistics, ablation of every head and gradients of gates, against plain
-// PyTorch, and against bare passes of our own.
+// Observation: label-free statistics, ablation of every head, racing and gradients of gates,
+// against plain PyTorch, and against bare passes and exact sweeps of our own.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "harness.h"
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/observe/observe.h"
 #include "model_problem.h"
+#include "observe/gate_gradients.h"
 #include "peer.h"
+#include "process_status.h"
 #include "report.h"
+#include "subprocess.h"
 
 namespace headwise::bench {
 namespace {
@@ -21,34 +25,29 @@ namespace {
 /// Of a difference of losses, relative to the largest: libraries order their sums differently.
 constexpr double kTolerance = 2e-3;
 
-nlohmann::json ids_of(const std::vector<std::vector<int32_t>>& texts) {
-  nlohmann::json ids = nlohmann::json::array();
-  for (const auto& text : texts) ids.push_back(text);
-  return ids;
+constexpr double kStandingTolerance = 0.005;  // of racing
+constexpr std::string_view kMemoryChild = "--memory-child";
+
+/// What label-free statistics are for: nothing else is measured.
+ObserveOptions look_only() {
+  return {.know = false, .relate = false, .matter = false, .probes = false};
 }
 
-TokenBatch batch_of(const std::vector<std::vector<int32_t>>& texts) {
-  TokenBatch batch;
-  for (const auto& text : texts) batch.add(text);
-  return batch;
-}
-
-std::vector<std::vector<int32_t>> apart(const TokenBatch& batch) {
-  std::vector<std::vector<int32_t>> texts;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
-    texts.emplace_back(batch.ids.begin() + batch.offsets[b],
-                       batch.ids.begin() + batch.offsets[b + 1]);
+ObserveData corpus_of(const TokenBatch& texts) {
+  ObserveData data;
+  for (int64_t b = 0; b < texts.texts(); ++b) {
+    const std::span<const int32_t> ids = text_of(texts, b);
+    data.corpus.texts.push_back({.ids = {ids.begin(), ids.end()}});
   }
-  return texts;
+  return data;
 }
 
 /// The first texts of a file, a line each.
-std::vector<std::vector<int32_t>> read_texts(const std::string& file, const Tokenizer& tokenizer,
-                                             size_t most) {
+TokenBatch read_texts(const std::string& file, const Tokenizer& tokenizer, int64_t most) {
   std::ifstream in(file);
-  std::vector<std::vector<int32_t>> texts;
-  for (std::string line; texts.size() < most && std::getline(in, line);) {
-    if (!line.empty()) texts.push_back(tokenizer.encode(line.substr(0, line.find('\t'))).ids);
+  TokenBatch texts;
+  for (std::string line; texts.texts() < most && std::getline(in, line);) {
+    if (!line.empty()) texts.add(tokenizer.encode(line.substr(0, line.find('\t'))).ids);
   }
   return texts;
 }
@@ -61,22 +60,6 @@ std::vector<float> values_of(const Evidence& evidence, const std::string& measur
     values.push_back(found == nullptr ? NAN : static_cast<float>(found->value));
   }
   return values;
-}
-
-void require_near(const std::string& name, std::span<const float> ours,
-                  std::span<const float> peer) {
-  double largest = 0, worst = ours.size() == peer.size() ? 0 : INFINITY;
-  for (const float x : peer) largest = std::max<double>(largest, std::abs(x));
-  for (size_t i = 0; i < std::min(ours.size(), peer.size()); ++i) {
-    const double error = std::abs(ours[i] - peer[i]);
-    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
-  }
-  if (worst <= kTolerance * largest) return;
-  throw Error(
-      {.what = "bench observe: our numbers are not the peer's",
-       .where = name,
-       .got = fmt::format("{} and {} values, a difference of {}", ours.size(), peer.size(), worst),
-       .expected = fmt::format("at most {}", kTolerance * largest)});
 }
 
 class ObserveBenchmark {
@@ -92,11 +75,14 @@ class ObserveBenchmark {
     for (const int threads : options_.threads) {
       if (!options_.models.empty() && !options_.texts.empty()) sentences(threads);
       documents(threads);
-      ablation(kBertBase, LossTask::fidelity, 1, 2, threads);
-      ablation(kGpt2, LossTask::lm, 1, 1.7, threads);
-      ablation(kGpt2, LossTask::lm, 0.1, 2.2, threads);
+      ablation(kBertBase, LossTask::fidelity, {.goal = 2}, threads);
+      ablation(kGpt2, LossTask::lm, {.goal = 1.7}, threads);
+      ablation(kGpt2, LossTask::lm, {.positions = 0.1, .peer = "sampled", .goal = 2.2}, threads);
+      ablation(kGpt2, LossTask::lm, {.positions = 0.1, .peer = "whole", .goal = 3}, threads);
       gradient(threads);
+      if (!options_.models.empty() && !options_.texts.empty()) race(threads);
     }
+    memory();
   }
 
  private:
@@ -108,25 +94,24 @@ class ObserveBenchmark {
   }
 
   void documents(int threads) {
-    look("look model=minilm texts=1x2048", folders_.folder(kMiniLm).string(), apart(texts({2048})),
-         1.7, threads);
+    look("look model=minilm texts=1x2048", folders_.folder(kMiniLm).string(), texts({2048}), 1.7,
+         threads);
   }
 
   /// All label-free statistics against the peer's, and against a bare pass.
-  void look(const std::string& title, const std::string& folder,
-            const std::vector<std::vector<int32_t>>& texts, double goal, int threads) {
+  void look(const std::string& title, const std::string& folder, const TokenBatch& texts,
+            double goal, int threads) {
     const std::string name = fmt::format("{} threads={}", title, threads);
     if (!options_.select(name)) return;
     set_threads(threads);
     const Model model = Model::load(folder);
-    ObserveData data;
-    for (const auto& ids : texts) data.corpus.texts.push_back({.ids = ids});
-    const ObserveOptions how{.know = false, .relate = false, .matter = false, .probes = false};
-    const auto watched = [&] { return observe(model, nullptr, data, how); };
+    const ObserveData data = corpus_of(texts);
+    const auto watched = [&] { return observe(model, nullptr, data, look_only()); };
     const auto bare = [&] {
       // The same batches.
       TokenBatch batch;
-      for (const auto& ids : texts) {
+      for (int64_t b = 0; b < texts.texts(); ++b) {
+        const std::span<const int32_t> ids = text_of(texts, b);
         if (batch.rows() > 0 && batch.rows() + std::ssize(ids) > 2048) {
           (void)model.hidden(batch);
           batch = {};
@@ -159,15 +144,19 @@ class ObserveBenchmark {
   }
 
   /// Zero ablation of every head.
-  void ablation(const ModelShape& shape, LossTask task, double positions, double goal,
-                int threads) {
-    const std::string name =
-        fmt::format("ablation model={} positions={} threads={}", shape.name, positions, threads);
+  struct AblationRow {
+    double positions = 1;        // the share of them that our loss is taken at
+    std::string peer = "whole";  // or "sampled": so is the peer's
+    double goal = 0;
+  };
+  void ablation(const ModelShape& shape, LossTask task, const AblationRow& row, int threads) {
+    const std::string name = fmt::format("ablation model={} positions={} peer={} threads={}",
+                                         shape.name, row.positions, row.peer, threads);
     if (!options_.select(name)) return;
     set_threads(threads);
     const std::filesystem::path folder = folders_.folder(shape);
     const Model model = Model::load(folder);
-    const EvaluationSet set = evaluation(task, positions);
+    const EvaluationSet set = evaluation(task, row.positions);
     const ImportanceOptions how{.gradient = false, .ablation_mean = false, .resamples = 10};
     const auto ablate = [&] {
       Evidence evidence = no_evidence(model);
@@ -176,17 +165,17 @@ class ObserveBenchmark {
     };
     std::vector<Timer> sides{timer_of([&] { (void)ablate(); }),
                              timer_of([&] { (void)model.hidden(set.examples.all.source); })};
-    add_peer(
-        name,
-        {{"op", "ablation"},
-         {"folder", folder.string()},
-         {"task", task == LossTask::lm ? "lm" : "fidelity"},
-         {"ids", ids_of(apart(set.examples.all.source))},
-         {"positions", set.positions},
-         {"threads", threads}},
-        [&] { return values_of(ablate(), "ablation_zero"); }, sides);
+    const bool alike = row.positions == 1 || row.peer == "sampled";  // both sides' losses
+    add_peer(name,
+             {{"op", "ablation"},
+              {"folder", folder.string()},
+              {"task", task == LossTask::lm ? "lm" : "fidelity"},
+              {"ids", ids_of(set.examples.all.source)},
+              {"positions", alike ? set.positions : std::vector<std::vector<int32_t>>()},
+              {"threads", threads}},
+             alike ? [&] { return values_of(ablate(), "ablation_zero"); } : Numbers(), sides);
     const std::vector<Timing> timings = harness_.race(threads, sides);
-    add(name, "sweeps/s", timings, 0, 2, goal);
+    add(name, "sweeps/s", timings, 0, 2, row.goal);
     if (task != LossTask::fidelity) return;  // a bare pass has no output layer
     report_.add({.name = name + " beside=bare",
                  .unit = "bare passes",
@@ -205,35 +194,95 @@ class ObserveBenchmark {
       if (!options_.select(name)) continue;
       set_threads(threads);
       const std::filesystem::path folder = folders_.folder(kGpt2);
-      const Model model = Model::load(folder);
+      TrainableModel model = load_for_gradients(folder, LossTask::lm);
       const EvaluationSet set = evaluation(LossTask::lm, 1);
-      const ImportanceOptions how{.ablation_zero = false, .ablation_mean = false};
       const auto weigh = [&] {
-        Evidence evidence = no_evidence(model);
-        observe_importance(model, folder, set, how, evidence);
-        return evidence;
+        const std::vector<double> scores =
+            gate_gradients(model, SentencePooling::find_or_mean(folder), set, {}).scores;
+        return std::vector<float>(scores.begin(), scores.end());
       };
       std::vector<Timer> sides{timer_of([&] { (void)weigh(); })};
-      add_peer(
-          name,
-          {{"op", "gradient"},
-           {"folder", folder.string()},
-           {"ids", ids_of(apart(set.examples.all.source))},
-           {"together", together},
-           {"threads", threads}},
-          [&] { return values_of(weigh(), "gradient"); }, sides);
+      add_peer(name,
+               {{"op", "gradient"},
+                {"folder", folder.string()},
+                {"ids", ids_of(set.examples.all.source)},
+                {"together", together},
+                {"threads", threads}},
+               weigh, sides);
       add(name, "sets/s", harness_.race(threads, sides), 0, 1, together ? 1.5 : 4);
     }
   }
 
-  /// The peer's side, if its numbers are ours.
-  void add_peer(const std::string& name, const nlohmann::json& one_case,
-                const std::function<std::vector<float>()>& ours, std::vector<Timer>& sides) {
+  /// Stopping early against the exact sweep of the whole set. Each takes long enough to be run
+  /// once.
+  void race(int threads) {
+    const std::string name = fmt::format("race model=minilm loss=fidelity threads={}", threads);
+    if (!options_.select(name)) return;
+    set_threads(threads);
+    const std::string folder = options_.models.front();
+    const Model model = Model::load(folder);
+    const EvaluationSet set = unlabelled(
+        read_texts(options_.texts.front(), Tokenizer::load(folder), options_.quick ? 200 : 1000));
+    ImportanceOptions how{.gradient = false, .ablation_mean = false};
+    std::vector<Evidence> found;
+    std::vector<double> seconds;
+    for (const bool raced : {false, true}) {
+      if (raced) how.race = kStandingTolerance;
+      found.push_back(no_evidence(model));
+      seconds.push_back(
+          timer_of([&] { observe_importance(model, folder, set, how, found.back()); })(1).seconds);
+    }
+    int64_t same = 0;
+    for (int64_t h = 0; h < model.heads(); ++h) {
+      same += standing_of(found[0], h) == standing_of(found[1], h);
+    }
+    report_.add({.name = name,
+                 .unit = "of the exact sweep's speed",
+                 .ours = seconds[0] / seconds[1],
+                 .goal = 4,
+                 .goal_is_of_ours = true});
+    report_.add({.name = name + " standing=same",
+                 .unit = "of all heads",
+                 .ours = static_cast<double>(same) / static_cast<double>(model.heads()),
+                 .goal = 0.95,
+                 .goal_is_of_ours = true});
+  }
+
+  static Standing standing_of(const Evidence& evidence, int64_t head) {
+    return standing(*evidence.heads[head].measures.find("ablation_zero")->interval,
+                    tolerance_of(LossTask::fidelity, evidence.loss->value, kStandingTolerance),
+                    LossTask::fidelity);
+  }
+
+  /// The whole process, beside the maps that others store.
+  void memory() {
+    const ModelShape& shape = kLongMiniLm;
+    const std::string name = fmt::format("memory model={} N={}", shape.name, shape.positions);
+    if (!options_.select(name)) return;
+    Subprocess child({"/proc/self/exe", std::string(kMemoryChild), folders_.folder(shape).string(),
+                      fmt::format("{}", shape.positions)});
+    const auto weights = static_cast<double>(shape.layers * shape.heads) *
+                         static_cast<double>(shape.positions) *
+                         static_cast<double>(shape.positions);
+    report_.add({.name = name,
+                 .unit = "MiB resident, and of maps",
+                 .ours = std::stod(child.read_line()),
+                 .peer = weights * sizeof(float) / (1 << 20),
+                 .goal = 1024,
+                 .higher_is_better = false,
+                 .goal_is_of_ours = true});
+  }
+
+  using Numbers = std::function<std::vector<float>()>;
+
+  /// The peer's side, if its numbers are ours; without any of ours they are not compared.
+  void add_peer(const std::string& name, const nlohmann::json& one_case, const Numbers& ours,
+                std::vector<Timer>& sides) {
     if (options_.peer.empty()) return;
     try {
       if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_.peer, "observe");
       peer_->prepare(one_case);
-      require_near(name, ours(), peer_->outputs());
+      if (ours) require_near(name, ours(), peer_->outputs(), kTolerance);
       sides.push_back([this](int64_t reps) { return peer_->time(reps); });
     } catch (const Error& error) {
       report_.refused(error);
@@ -262,11 +311,21 @@ class ObserveBenchmark {
   std::unique_ptr<Peer> peer_;
 };
 
+/// True if this process was started to see how much memory statistics of one long text take.
+bool ran_as_memory_child(int argc, char** argv) {
+  if (argc != 4 || argv[1] != kMemoryChild) return false;
+  const Model model = Model::load(argv[2]);
+  (void)observe(model, nullptr, corpus_of(texts({std::stoll(argv[3])})), look_only());
+  fmt::print("{}\n", static_cast<double>(status_kib("VmHWM")) / 1024);
+  return true;
+}
+
 }  // namespace
 }  // namespace headwise::bench
 
 int main(int argc, char** argv) {
   using namespace headwise::bench;
+  if (ran_as_memory_child(argc, argv)) return 0;
   return run_benchmark(
       argc, argv, "bench observe: ours and plain PyTorch, interleaved",
       [](const Options& options, Report& report) { ObserveBenchmark(options, report).run(); });

@@ -63,7 +63,7 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
   CheckpointWriter writer;
   const int64_t C = shape.width, F = shape.intermediate;
   writer.matrix("embeddings.word_embeddings.weight", kVocabulary, C, 1);
-  writer.matrix("embeddings.position_embeddings.weight", kPositions, C, 0.3f);
+  writer.matrix("embeddings.position_embeddings.weight", shape.positions, C, 0.3f);
   writer.matrix("embeddings.token_type_embeddings.weight", 2, C, 0.1f);
   writer.norm("embeddings.LayerNorm", C);
   for (int64_t layer = 0; layer < shape.layers; ++layer) {
@@ -84,7 +84,7 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
 "num_attention_heads": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
 "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "position_embedding_type": "absolute", "pad_token_id": 0}}
 )",
-      C, shape.layers, shape.heads, F, kVocabulary, kPositions);
+      C, shape.layers, shape.heads, F, kVocabulary, shape.positions);
   // CTranslate2's converter reads a vocabulary.
   std::ofstream vocabulary(folder / "vocab.txt");
   for (const char* word : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
@@ -97,7 +97,7 @@ void write_gpt2(const ModelShape& shape, const std::filesystem::path& folder) {
   CheckpointWriter writer;
   const int64_t C = shape.width, F = shape.intermediate;
   writer.matrix("transformer.wte.weight", kGpt2Vocabulary, C, 0.05f);
-  writer.matrix("transformer.wpe.weight", kPositions, C, 0.02f);
+  writer.matrix("transformer.wpe.weight", shape.positions, C, 0.02f);
   for (int64_t layer = 0; layer < shape.layers; ++layer) {
     const std::string prefix = fmt::format("transformer.h.{}.", layer);
     writer.norm(prefix + "ln_1", C);
@@ -113,7 +113,7 @@ void write_gpt2(const ModelShape& shape, const std::filesystem::path& folder) {
       R"({{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": {}, "n_layer": {}, "n_head": {},
 "n_inner": {}, "vocab_size": {}, "n_positions": {}, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"}}
 )",
-      C, shape.layers, shape.heads, F, kGpt2Vocabulary, kPositions);
+      C, shape.layers, shape.heads, F, kGpt2Vocabulary, shape.positions);
 }
 
 }  // namespace
@@ -137,6 +137,20 @@ TokenBatch texts(const std::vector<int64_t>& lengths, int64_t vocabulary) {
     batch.add(ids);
   }
   return batch;
+}
+
+std::span<const int32_t> text_of(const TokenBatch& batch, int64_t text) {
+  const int64_t begin = batch.offsets[text];
+  return std::span(batch.ids).subspan(begin, batch.offsets[text + 1] - begin);
+}
+
+nlohmann::json ids_of(const TokenBatch& batch) {
+  nlohmann::json ids = nlohmann::json::array();
+  for (int64_t b = 0; b < batch.texts(); ++b) {
+    const std::span<const int32_t> text = text_of(batch, b);
+    ids.push_back(std::vector(text.begin(), text.end()));
+  }
+  return ids;
 }
 
 double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths) {

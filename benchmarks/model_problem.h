@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,14 +16,15 @@ namespace headwise::bench {
 struct ModelShape {
   std::string name{};
   int64_t layers = 0, width = 0, heads = 0, intermediate = 0;
+  int64_t positions = 2048;
 };
 inline const ModelShape kMiniLm{"minilm", 6, 384, 12, 1536};
+inline const ModelShape kLongMiniLm{"minilm-long", 6, 384, 12, 1536, 32768};
 inline const ModelShape kBertBase{"bert-base", 12, 768, 12, 3072};
 inline const ModelShape kGpt2{"gpt2", 12, 768, 12, 3072};
 
 inline constexpr int64_t kVocabulary = 30522;
 inline constexpr int64_t kGpt2Vocabulary = 50257;
-inline constexpr int64_t kPositions = 2048;
 
 /// Folders with checkpoints, deleted at the end.
 class ModelFolders {
@@ -35,6 +38,11 @@ class ModelFolders {
 
 /// Texts of these lengths; token i of text b is the same on every side.
 TokenBatch texts(const std::vector<int64_t>& lengths, int64_t vocabulary = kVocabulary);
+
+std::span<const int32_t> text_of(const TokenBatch& batch, int64_t text);
+
+/// For the peer: a list per text.
+nlohmann::json ids_of(const TokenBatch& batch);
 
 /// Multiply-adds times two of the products of one pass.
 double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths);

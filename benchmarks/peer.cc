@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "headwise/core/error.h"
 
 namespace headwise::bench {
@@ -56,6 +59,22 @@ std::vector<float> Peer::outputs() {
   process_.read_bytes(reinterpret_cast<char*>(numbers.data()), bytes);
   process_.stop();
   return numbers;
+}
+
+void require_near(const std::string& name, std::span<const float> ours, std::span<const float> peer,
+                  double tolerance) {
+  double largest = 0, worst = ours.size() == peer.size() ? 0 : INFINITY;
+  for (const float x : peer) largest = std::max<double>(largest, std::abs(x));
+  for (size_t i = 0; i < std::min(ours.size(), peer.size()); ++i) {
+    const double error = std::abs(ours[i] - peer[i]);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  if (worst <= tolerance * largest) return;
+  throw Error(
+      {.what = "bench: our numbers are not the peer's",
+       .where = name,
+       .got = fmt::format("{} and {} values, a difference of {}", ours.size(), peer.size(), worst),
+       .expected = fmt::format("at most {}", tolerance * largest)});
 }
 
 }  // namespace headwise::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,10 @@ class Peer {
 
   Subprocess process_;
 };
+
+/// Throws Error unless our numbers are the peer's up to `tolerance` of the largest of them; `name`
+/// is what was computed.
+void require_near(const std::string& name, std::span<const float> ours, std::span<const float> peer,
+                  double tolerance);
 
 }  // namespace headwise::bench

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -12,29 +11,13 @@
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "observe/loss_sweep.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
 
 /// What float32 may make of a hidden state, relative to the largest; losses are a few times that.
 constexpr double kTolerance = 4e-5;
-
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
-}
-
-TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {
-  TokenBatch batch;
-  int64_t next = seed;
-  for (const int64_t length : lengths) {
-    std::vector<int32_t> text;
-    for (int64_t i = 0; i < length; ++i) {
-      text.push_back(static_cast<int32_t>(3 + next++ * 37 % (vocabulary - 3)));
-    }
-    batch.add(text);
-  }
-  return batch;
-}
 
 const std::vector<int64_t> kLengths = {5, 2, 9, 3, 4, 7};
 
@@ -68,15 +51,11 @@ std::vector<Case> cases() {
   return all;
 }
 
-SentencePooling pooling_of(const std::string& name) {
-  auto found = SentencePooling::find(golden(name));
-  return found ? std::move(*found) : SentencePooling::mean();
-}
-
 class Ablations : public testing::TestWithParam<Case> {
  protected:
   Ablations()
-      : model_(Model::load(golden(GetParam().model))), pooling_(pooling_of(GetParam().model)) {
+      : model_(Model::load(golden(GetParam().model))),
+        pooling_(SentencePooling::find_or_mean(golden(GetParam().model))) {
     const int64_t V = model_.config().vocabulary;
     const TokenBatch texts = texts_of(V, kLengths, 1);
     set_.task = GetParam().task;

@@ -6,38 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string>
 
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
 #include "observe/loss_sweep.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
-
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
-}
-
-SentencePooling pooling_of(const std::string& name) {
-  auto found = SentencePooling::find(golden(name));
-  return found ? std::move(*found) : SentencePooling::mean();
-}
-
-TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {
-  TokenBatch batch;
-  int64_t next = seed;
-  for (const int64_t length : lengths) {
-    std::vector<int32_t> text;
-    for (int64_t i = 0; i < length; ++i) {
-      text.push_back(static_cast<int32_t>(3 + next++ * 37 % (vocabulary - 3)));
-    }
-    batch.add(text);
-  }
-  return batch;
-}
 
 const std::vector<int64_t> kLengths = {5, 2, 9, 3, 4, 7};
 
@@ -111,7 +89,7 @@ class GradientsOfGates : public testing::TestWithParam<Case> {
   GradientsOfGates()
       : model_(Model::load(golden(GetParam().model))),
         trainable_(load_for_gradients(golden(GetParam().model), GetParam().task)),
-        pooling_(pooling_of(GetParam().model)),
+        pooling_(SentencePooling::find_or_mean(golden(GetParam().model))),
         set_(examples_of(GetParam().task, model_.config())) {}
 
   /// Values of examples with gate `head` at g.

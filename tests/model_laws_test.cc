@@ -12,6 +12,7 @@
 
 #include "headwise/core/parallel.h"
 #include "headwise/model/model.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
@@ -23,30 +24,9 @@ std::vector<std::string> with_pruned(std::initializer_list<std::string> names) {
   std::vector<std::string> all;
   for (const std::string& name : names) {
     all.push_back(name);
-    if (std::filesystem::exists(std::filesystem::path(HEADWISE_GOLDEN) / "models" /
-                                (name + "_pruned"))) {
-      all.push_back(name + "_pruned");
-    }
+    if (std::filesystem::exists(golden(name + "_pruned"))) all.push_back(name + "_pruned");
   }
   return all;
-}
-
-Model golden(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
-}
-
-/// Texts of these lengths, of tokens that are none of the special ones.
-TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {
-  TokenBatch batch;
-  int64_t next = seed;
-  for (const int64_t length : lengths) {
-    std::vector<int32_t> text;
-    for (int64_t i = 0; i < length; ++i) {
-      text.push_back(static_cast<int32_t>(3 + next++ * 37 % (vocabulary - 3)));
-    }
-    batch.add(text);
-  }
-  return batch;
 }
 
 std::span<const int32_t> text_of(const TokenBatch& batch, int64_t b) {
@@ -80,7 +60,7 @@ const std::vector<int64_t> kTargets = {3, 7, 1, 10, 2, 8};
 
 class ModelLaws : public testing::TestWithParam<std::string> {
  protected:
-  ModelLaws() : model_(golden(GetParam())) {
+  ModelLaws() : model_(Model::load(golden(GetParam()))) {
     batch_ = texts_of(model_.config().vocabulary, kLengths, 1);
     target_ = texts_of(std::max(model_.config().decoder_vocabulary, int64_t{10}), kTargets, 50);
     // Text b has gates of its own.

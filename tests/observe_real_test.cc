@@ -81,6 +81,8 @@ TEST(ObserveReal, FindsThePreviousTokenHeadOfStories15mAndNoInduction) {
     if (previous > most) most = previous, best = head.head;
     EXPECT_LE(head.measures.find("induction")->value, 0.05) << head.head;
   }
+  // In 0.79 of its rows the largest weight is on the token before. On texts as short as these the
+  // first token takes much of the rest: the mean is 0.44, and 0.74 on random sequences.
   EXPECT_EQ(best, "L2.H0");
   EXPECT_GT(most, 0.4);
   EXPECT_GT(evidence.head(best).measures.find("previous_on_random")->value, 0.7);

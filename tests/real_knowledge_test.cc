@@ -50,10 +50,18 @@ TEST(RealGap, HasItsItems) {
   EXPECT_EQ(first.text.substr(first.wrong.begin, first.wrong.end - first.wrong.begin), "Pauline");
 }
 
-ObservedText encoded(const Tokenizer& tokenizer, const std::string& text) {
-  ObservedText observed{.encoding = tokenizer.encode(text)};
-  observed.ids = observed.encoding.ids;
-  return observed;
+/// The first of these texts, with what is known of each.
+template <class Known>
+ObservedCorpus first_of(const std::vector<Known>& all, size_t count, const Tokenizer& tokenizer,
+                        const Known* ObservedText::*known) {
+  ObservedCorpus corpus;
+  for (size_t i = 0; i < count; ++i) {
+    ObservedText& text = corpus.texts.emplace_back();
+    text.encoding = tokenizer.encode(all[i].text);
+    text.ids = text.encoding.ids;
+    text.*known = &all[i];
+  }
+  return corpus;
 }
 
 /// Clark et al. 2019: some heads know a relation better than any fixed offset does.
@@ -63,13 +71,9 @@ TEST(MiniLmKnows, DeterminersAndObjects) {
   const Model model = Model::load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
-  ObservedCorpus corpus;
-  for (size_t i = 0; i < 300; ++i) {
-    corpus.texts.push_back(encoded(tokenizer, sentences[i].text));
-    corpus.texts.back().tree = &sentences[i];
-  }
+  const ObservedCorpus corpus = first_of(sentences, 300, tokenizer, &ObservedText::tree);
   const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
-  const Watched relations = watch(context, watch_relations(context), 50, 1);
+  const Watched relations = watch(context, watch_relations(context), 50);
   const auto expect = [&](const char* name, double at_least, double above_offset) {
     const BestHead& best = relations.evidence.best.at(name);
     RecordProperty(name, best.head + " " + std::to_string(best.measured.value) + " against " +
@@ -92,13 +96,9 @@ TEST(MiniLmKnows, WhomPronounsStandFor) {
   const Model model = Model::load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<CoreferenceItem> items = read_gap(kGap);
-  ObservedCorpus corpus;
-  for (size_t i = 0; i < 200; ++i) {
-    corpus.texts.push_back(encoded(tokenizer, items[i].text));
-    corpus.texts.back().item = &items[i];
-  }
+  const ObservedCorpus corpus = first_of(items, 200, tokenizer, &ObservedText::item);
   const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
-  const Watched watched = watch(context, watch_coreference(context), 20, 1);
+  const Watched watched = watch(context, watch_coreference(context), 20);
   const BestHead& best = watched.evidence.best.at("coreference");
   RecordProperty("coreference", best.head + " " + std::to_string(best.measured.value));
   EXPECT_EQ(best.chosen.n + best.measured.n, 200);

@@ -10,7 +10,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/model/model.h"
+#include "model/stack_layout.h"
 #include "model/variant_pass.h"
+#include "texts_testing.h"
 
 namespace headwise {
 namespace {
@@ -20,8 +22,7 @@ constexpr double kTolerance = 2e-5;
 
 std::vector<std::string> models() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(HEADWISE_GOLDEN) / "models")) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden(""))) {
     const std::string name = entry.path().filename().string();
     // The architectures themselves, and what differs in its blocks.
     if (!std::filesystem::exists(entry.path() / "config.json")) continue;
@@ -35,19 +36,6 @@ std::vector<std::string> models() {
   }
   std::ranges::sort(names);
   return names;
-}
-
-TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {
-  TokenBatch batch;
-  int64_t next = seed;
-  for (const int64_t length : lengths) {
-    std::vector<int32_t> text;
-    for (int64_t i = 0; i < length; ++i) {
-      text.push_back(static_cast<int32_t>(3 + next++ * 37 % (vocabulary - 3)));
-    }
-    batch.add(text);
-  }
-  return batch;
 }
 
 /// Changes what heads say in all texts.
@@ -70,7 +58,7 @@ class Changed : public ForwardObserver {
 class Variants : public testing::TestWithParam<std::string> {
  protected:
   Variants()
-      : model_(Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / GetParam())),
+      : model_(Model::load(golden(GetParam()))),
         source_(texts_of(model_.config().vocabulary, {5, 1, 9, 0, 4}, 1)) {
     if (model_.config().encoder_decoder()) {
       target_ = texts_of(model_.config().decoder_vocabulary, {3, 7, 1, 2, 6}, 50);
@@ -86,12 +74,8 @@ class Variants : public testing::TestWithParam<std::string> {
   const TokenBatch& last() const { return target_.texts() > 0 ? target_ : source_; }
 
   std::span<const float> output(int64_t head, bool zero) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      if (head >= site.first && head < site.first + std::ssize(site.heads)) {
-        return std::span(zero ? zeros_ : constant_).first(site.value_dim);
-      }
-    }
-    return {};
+    const AttentionSite* const site = site_of_head(model_.attentions(), head);
+    return std::span(zero ? zeros_ : constant_).first(site == nullptr ? 0 : site->value_dim);
   }
 
   std::vector<int64_t> all_rows() const {
@@ -237,8 +221,7 @@ TEST_P(Variants, BadInputIsRefused) {
 }
 
 TEST(VariantsOfLongTexts, AngleIsOfTheText) {
-  const Model model =
-      Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / "llama_rope_dynamic");
+  const Model model = Model::load(golden("llama_rope_dynamic"));
   const int64_t most = model.config().max_positions;
   VariantPass pass(model, {});
   const std::vector<float> zeros(64);

@@ -178,6 +178,8 @@ Input input_of_ids(const InputOptions& options, size_t i, const Session& session
 struct DecoderInput {
   std::string where{};
   std::vector<int32_t> ids{};
+  std::string text{};
+  Encoding encoding{};
 };
 
 /// With the start token in front: of texts always, of ids if it is asked for and missing.
@@ -201,7 +203,9 @@ std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const
   for (size_t i = 0; i < texts.size(); ++i) {
     DecoderInput one{.where = is_file ? fmt::format("{}, line {}", options.reference, i + 1)
                                       : numbered("--decoder-text", i, texts.size())};
-    one.ids = need_tokenizer(session).encode(texts[i], how).ids;
+    one.text = texts[i];
+    one.encoding = need_tokenizer(session).encode(one.text, how);
+    one.ids = one.encoding.ids;
     if (start) one.ids.insert(one.ids.begin(), *start);
     check_length(session, one.ids, From::text, one.where);
     all.push_back(std::move(one));
@@ -237,6 +241,8 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
     }
     check_ids(all[i].ids, config.decoder_vocabulary, all[i].where);
     inputs[i].decoder_ids = std::move(all[i].ids);
+    inputs[i].decoder_text = std::move(all[i].text);
+    inputs[i].decoder_encoding = std::move(all[i].encoding);
   }
 }
 

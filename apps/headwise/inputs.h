@@ -40,6 +40,8 @@ struct Input {
   bool paired = false;
   Encoding encoding{};  // of --ids: only ids and type_ids
   std::vector<int32_t> decoder_ids{};
+  std::string decoder_text{};   // what these are of, if it was given as text
+  Encoding decoder_encoding{};  // likewise; of the last of decoder_ids
 };
 
 /// A model ready to run: with its tokenizer, if it has one, and the gates that were asked for.

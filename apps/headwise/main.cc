@@ -70,8 +70,11 @@ ExitCode run(int argc, char** argv) {
   add_run(app, common);
   add_attend(app, common);
   add_observe(app, common);
-  add_probes(app, common);
+  add_judge(app, common);
+  add_plan(app, common);
   add_prune(app, common);
+  add_compare(app, common);
+  add_probes(app, common);
   add_train(app, common);
   add_sweep(app, common);
   const bool json = asks_for_json(argc, argv);

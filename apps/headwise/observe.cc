@@ -1,286 +1,47 @@
 // headwise observe: what every head was seen to do.
-#include "headwise/observe/observe.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
-#include <optional>
 
-#include "headwise/core/error.h"
-#include "headwise/io/tensor_file.h"
-#include "inputs.h"
-#include "io/file.h"
-#include "io/sha256.h"
 #include "observe_screen.h"
-#include "progress.h"
+#include "observe_verb.h"
 
 namespace headwise::program {
 namespace {
 
-struct ObserveVerb {
-  InputOptions input{};
-  std::string treebank{}, coreference{};
-  std::vector<std::string> measure{};
-  std::string only{}, pairs = "layer";
-  int64_t sample = 0;
-  std::string lexicon{};
-  std::string loss{}, ablate{};
-  std::vector<std::string> data{};
-  std::optional<double> race{}, positions{};
-  bool no_probes = false, resume = false;
-
-  bool wants(const std::string& part) const {
-    return measure.empty() || std::ranges::find(measure, part) != measure.end();
-  }
-};
-
-constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
-
-std::string hash_of(std::span<const std::filesystem::path> files) {
-  Sha256 sha;
-  for (const std::filesystem::path& file : files) {
-    sha.add(MappedFile(file).bytes());
-    throw_if_interrupted();
-  }
-  return sha.finish();
+/// Shows the evidence.
+void show(const Evidence& evidence, const CommonOptions& common) {
+  CommonOptions screen = common;
+  screen.out.clear();
+  deliver(screen, common.json ? to_json(evidence) : for_people(evidence));
+  if (!common.out.empty()) note(common, fmt::format("{} has every number", common.out));
 }
 
-std::string hash_of(const ObservedCorpus& corpus) {
-  Sha256 sha;
-  for (const ObservedText& text : corpus.texts) {
-    const uint64_t sizes[] = {text.ids.size(), text.types.size(), text.decoder_ids.size()};
-    sha.add(std::as_bytes(std::span(sizes)));
-    sha.add(std::as_bytes(std::span(text.ids)));
-    sha.add(std::as_bytes(std::span(text.types)));
-    sha.add(std::as_bytes(std::span(text.decoder_ids)));
+void check_append(const ObserveVerb& verb, const CommonOptions& common) {
+  if (!verb.append) return;
+  if (common.out.empty()) misuse("--append: -o names the evidence to be added to");
+  if (verb.resume) misuse("give one of --append and --resume");
+  if (verb.verdict.empty() && verb.groups.empty() && !verb.ablates("layers")) {
+    misuse("--append: give --verdict, --group or --ablate layers");
   }
-  return sha.finish();
-}
-
-/// The last part of a folder's path, or an id as it was given.
-std::string name_of(const std::string& model) {
-  if (!std::filesystem::is_directory(model)) return model;
-  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-}
-
-ObservedCorpus read_corpus(const ObserveVerb& verb, const Session& session,
-                           const CommonOptions& common) {
-  ObservedCorpus corpus{.name = verb.input.file.empty() ? "command line" : verb.input.file};
-  if (verb.input.file == "-") corpus.name = "standard input";
-  std::vector<Input> inputs = read_inputs(verb.input, session, {.start_decoder = true});
-  if (verb.sample > 0 && std::ssize(inputs) > verb.sample) inputs.resize(verb.sample);
-  Progress progress(std::ssize(inputs), "texts", common.quiet);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Input& input = inputs[i];
-    // An empty line says nothing about heads.
-    if (std::ranges::all_of(input.encoding.special, [](uint8_t put) { return put != 0; }) &&
-        (input.encoding.ids.empty() || !input.encoding.special.empty())) {
-      continue;
-    }
-    if (session.config().encoder_decoder()) {
-      prepare_decoder(session, common.seed, i, input);
-      progress.advance(1);
-    }
-    ObservedText text{.ids = input.encoding.ids,
-                      .types = input.encoding.type_ids,
-                      .decoder_ids = std::move(input.decoder_ids)};
-    text.encoding = std::move(input.encoding);
-    corpus.texts.push_back(std::move(text));
-  }
-  return corpus;
-}
-
-ObserveData read_data(const ObserveVerb& verb, const Session& session,
-                      const CommonOptions& common) {
-  ObserveData data;
-  if (verb.input.has_input()) data.corpus = read_corpus(verb, session, common);
-  if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
-  if (!verb.coreference.empty()) {
-    const bool entities = verb.coreference.find(".conllu") != std::string::npos;
-    data.coreference = entities ? read_entities(verb.coreference) : read_gap(verb.coreference);
-  }
-  const auto cut = [&](auto& items) {
-    if (verb.sample > 0 && std::ssize(items) > verb.sample) items.resize(verb.sample);
-  };
-  cut(data.treebank);
-  cut(data.coreference);
-  if (data.corpus.texts.empty() && session.tokenizer() != nullptr) {
-    // What heads look at can be seen in any text.
-    data.corpus.name = verb.treebank;
-    for (const TreeSentence& tree : data.treebank) {
-      data.corpus.texts.push_back(
-          observed_text(session.model(), *session.tokenizer(), tree.text, tree.id));
-    }
-  }
-  return data;
-}
-
-/// What shows how much heads matter: --data, or the texts that were given.
-std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& session,
-                                       const ObservedCorpus& corpus, const CommonOptions& common) {
-  const ModelConfig& config = session.config();
-  const LossTask task = verb.loss.empty() ? natural_loss(config) : loss_task(verb.loss);
-  std::optional<EvaluationSet> set;
-  if (!verb.data.empty()) {
-    if (session.tokenizer() == nullptr) {
-      throw Error({.what = "the model has no tokenizer",
-                   .where = "--data",
-                   .expected = "a model that reads text",
-                   .hint = "give token ids: --ids \"5 9 3\""});
-    }
-    set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()), *session.tokenizer(),
-                          config, common.seed);
-  } else if (!corpus.texts.empty()) {
-    TokenBatch source, target;
-    for (const ObservedText& text : corpus.texts) {
-      source.add(text.ids, text.types);
-      if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
-    }
-    const bool hides = session.tokenizer() != nullptr && session.tokenizer()->special_tokens().mask;
-    if (task == LossTask::lm) {
-      set = next_tokens(source);
-    } else if (task == LossTask::mlm && hides) {
-      set = hidden_tokens(source, masking_of(*session.tokenizer(), config), common.seed);
-    } else if (task == LossTask::fidelity) {
-      set = unlabelled(source, target);
-    } else if (!verb.loss.empty()) {
-      misuse(fmt::format("--loss {}: --data names the file with what is wanted", verb.loss));
-    }
-  } else if (!verb.loss.empty()) {
-    misuse("--loss: give texts, or --data");
-  }
-  if (!set) return set;
-  const bool asked = !verb.loss.empty() || !verb.data.empty();
-  if (!asked && task != LossTask::fidelity && set->examples.all.scored() == 0) return std::nullopt;
-  if (verb.sample > 0) sample_examples(*set, verb.sample, common.seed);
-  if (verb.positions) sample_positions(*set, *verb.positions, common.seed);
-  return set;
-}
-
-Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveData& data,
-               const CommonOptions& common) {
-  Evidence evidence = no_evidence(session.model());
-  const TensorFiles weights = TensorFiles::open(session.folder());
-  evidence.model = {.name = name_of(verb.input.model),
-                    .architecture = session.config().architecture.empty()
-                                        ? session.config().model_type
-                                        : session.config().architecture,
-                    .sha256 = hash_of(weights.files())};
-  if (!data.corpus.texts.empty()) {
-    evidence.corpora["text"] = {.name = data.corpus.name,
-                                .sha256 = hash_of(data.corpus),
-                                .texts = std::ssize(data.corpus.texts),
-                                .tokens = data.corpus.tokens()};
-  }
-  const auto add_file = [&](const char* kind, const std::string& file, int64_t items) {
-    if (file.empty()) return;
-    const std::filesystem::path path = file;
-    evidence.corpora[kind] = {.name = file, .sha256 = hash_of(std::span(&path, 1)), .texts = items};
-  };
-  add_file("treebank", verb.treebank, std::ssize(data.treebank));
-  add_file("coreference", verb.coreference, std::ssize(data.coreference));
-  if (!verb.data.empty()) {
-    const Files files(verb.data.begin(), verb.data.end());
-    evidence.corpora["data"] = {.name = fmt::format("{}", fmt::join(verb.data, " ")),
-                                .sha256 = hash_of(files),
-                                .texts = data.evaluation ? data.evaluation->size() : 0};
-  }
-  add_file("lexicon", verb.no_probes ? "" : verb.lexicon, 0);
-  evidence.options = {{"seed", std::to_string(common.seed)},
-                      {"pairs", verb.pairs},
-                      {"sample", std::to_string(verb.sample)},
-                      {"measure", fmt::format("{}", fmt::join(verb.measure, ","))},
-                      {"only", verb.only},
-                      {"loss", verb.loss},
-                      {"ablate", verb.ablate},
-                      {"race", verb.race ? fmt::format("{}", *verb.race) : ""},
-                      {"positions", verb.positions ? fmt::format("{}", *verb.positions) : ""},
-                      {"probes", verb.no_probes ? "no" : "yes"},
-                      {"gates", fmt::format("{}", fmt::join(verb.input.gates, ","))}};
-  return evidence;
-}
-
-/// What an interrupted run left, if it was the same one.
-std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh) {
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  Evidence left = evidence_from_json(read_file(file, kMostEvidence), file);
-  const auto check = [&](bool same, const char* what) {
-    if (same) return;
-    throw Error({.what = "the observation to be continued was another one",
-                 .where = file,
-                 .got = fmt::format("another {}", what),
-                 .expected = "the same model, data and options",
-                 .hint = "leave --resume away to begin anew"});
-  };
-  check(left.model == fresh.model, "model");
-  check(left.corpora == fresh.corpora, "text, treebank, coreference, data or lexicon");
-  const bool same = std::ranges::all_of(fresh.options, [&](const auto& option) {
-    const auto at = left.options.find(option.first);
-    return at != left.options.end() && at->second == option.second;
-  });
-  check(same, "set of options");
-  return left;
+  if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
 }
 
 void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
+  check_append(verb, common);
+  if (!verb.alignment.empty() &&
+      (!verb.input.ids.empty() || !verb.input.pairs.empty() ||
+       (verb.input.decoder_texts.empty() && verb.input.reference.empty()))) {
+    misuse("--alignment: give texts, and their translations by --reference or --decoder-text");
+  }
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
   const Session session(verb.input);
-  ObserveData data = read_data(verb, session, common);
-  if (verb.wants("matter")) {
-    data.evaluation = read_loss(verb, session, data.corpus, common);
-    data.folder = session.folder();
-  }
-  const std::string part_file = common.out + ".part";
-  Evidence so_far = begin(verb, session, data, common);
-  if (verb.resume) {
-    if (std::optional<Evidence> left = left_over(part_file, so_far)) so_far = std::move(*left);
-  }
-  std::unique_ptr<Progress> progress;
-  std::string shown;
-  int64_t done_before = 0;
-  ObserveOptions options{.look = verb.wants("look"),
-                         .know = verb.wants("know"),
-                         .relate = verb.wants("relate"),
-                         .matter = verb.wants("matter"),
-                         .probes = !verb.no_probes,
-                         .all_pairs = verb.pairs == "all",
-                         .gates = session.gates(),
-                         .seed = common.seed};
-  options.importance.race = verb.race;
-  options.importance.layers = verb.ablate == "layers";
-  if (verb.ablate == "pairs") options.importance.pairs = ImportanceOptions::Pairs::attention;
-  options.importance.load.allow_nonfinite = verb.input.allow_nonfinite;
-  if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);
-  if (!verb.only.empty()) options.only = session.model().find_heads(verb.only);
-  options.progress = [&](const std::string& part, int64_t done, int64_t total) {
-    if (shown != part || done < done_before) {
-      progress = std::make_unique<Progress>(total, part, common.quiet);
-      shown = part;
-      done_before = 0;
-    }
-    progress->advance(done - done_before);
-    done_before = done;
-  };
-  if (!common.out.empty()) {
-    options.saved = [&](const Evidence& evidence) {
-      write_file_whole(part_file, to_json(evidence));
-    };
-  }
-  const Evidence evidence = observe(session.model(), session.tokenizer(), data, options, so_far);
-  progress.reset();
-  const std::string json = to_json(evidence);
-  CommonOptions screen = common;
-  screen.out.clear();
-  if (!common.out.empty()) {
-    write_file_whole(common.out, json);
-    std::filesystem::remove(part_file);
-  }
-  deliver(screen, common.json ? json : for_people(evidence));
-  if (!common.out.empty()) note(common, fmt::format("{} has every number", common.out));
+  const ObserveData data = read_observe_data(verb, session, common);
+  show(verb.append ? append_and_write(verb, session, data, common)
+                   : observe_and_write(verb, session, data, common),
+       common);
 }
 
 }  // namespace
@@ -299,6 +60,10 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   verb.add_option("--coref", options->coreference,
                   "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
+      ->type_name("FILE");
+  verb.add_option("--alignment", options->alignment,
+                  "Encoder-decoders: which words of texts and --reference belong together, a line "
+                  "per pair: 0-0 1-2 …")
       ->type_name("FILE");
   verb.add_option(
           "--measure", options->measure,
@@ -329,10 +94,24 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->check(finite(0))
       ->type_name("TOLERANCE")
       ->group(group);
-  verb.add_option("--ablate", options->ablate,
-                  "Close also pairs of heads of a layer, or whole layers: pairs, layers")
+  verb.add_option(
+          "--ablate", options->ablate,
+          "Close also pairs of heads of a layer (of any with --pairs all), or whole layers: "
+          "pairs, layers")
+      ->delimiter(',')
       ->check(CLI::IsMember({"pairs", "layers"}).description(""))
-      ->type_name("WHAT")
+      ->type_name("LIST")
+      ->group(group);
+  add_list(verb, "--group", options->groups,
+           "Close these heads together: early=L0,L1.H2; may be repeated")
+      ->type_name("NAME=HEADS")
+      ->group(group);
+  verb.add_option("--verdict", options->verdict,
+                  "Close all heads of each role of a verdict together")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_flag("--append", options->append,
+                "Add groups to the evidence of -o, and measure nothing else again")
       ->group(group);
   verb.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
       ->type_name("LIST");

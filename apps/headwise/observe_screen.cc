@@ -129,6 +129,22 @@ std::string importance(const Evidence& evidence) {
       text);
 }
 
+/// What closing several heads at once does.
+std::string groups(const Evidence& evidence) {
+  if (evidence.groups.empty()) return "";
+  std::string text = fmt::format("\n{:<24}{:>7}{:>12}{:>12}{:>12}\n", "closed together", "heads",
+                                 "adds", "half of it", "at random");
+  for (const GroupEvidence& group : evidence.groups) {
+    text += fmt::format("{:<24}{:>7}", group.name, group.heads.size());
+    for (const char* name : {"ablation_zero", "ablation_zero_half", "ablation_zero_random"}) {
+      const Measure* const measure = group.measures.find(name);
+      text += fmt::format("{:>12}", measure ? fmt::format("{:+.4f}", measure->value) : "");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 /// Per relation the head that was chosen on one half and measured on the other.
 std::string best_heads(const std::map<std::string, BestHead>& best, const std::string& title) {
   std::vector<std::pair<std::string, const BestHead*>> lines;
@@ -168,7 +184,7 @@ std::string for_people(const Evidence& evidence) {
                     corpus.tokens > 0 ? fmt::format(", {} tokens", grouped(corpus.tokens)) : "");
   }
   return text + "\n" + layers(evidence) + standing_out(evidence) + importance(evidence) +
-         best_heads(evidence.best, "who knows") +
+         groups(evidence) + best_heads(evidence.best, "who knows") +
          best_heads(evidence.best_probes, "who knows, on the probes");
 }
 

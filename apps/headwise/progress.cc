@@ -32,4 +32,14 @@ void Progress::advance(int64_t done) {
   last_ = now;
 }
 
+void PartProgress::advance(std::string_view part, int64_t done, int64_t total) {
+  if (part_ != part || done < done_) {
+    line_.emplace(total, std::string(part), quiet_);
+    part_ = part;
+    done_ = 0;
+  }
+  line_->advance(done - done_);
+  done_ = done;
+}
+
 }  // namespace headwise::program

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace headwise::program {
 
@@ -22,6 +24,21 @@ class Progress {
   std::string unit_;
   bool shown_ = false, silent_;
   Clock::time_point start_ = Clock::now(), last_ = start_;
+};
+
+/// The same for work of several parts, one after the other.
+class PartProgress {
+ public:
+  explicit PartProgress(bool quiet) : quiet_(quiet) {}
+
+  /// What is done of a part by now, and all of it.
+  void advance(std::string_view part, int64_t done, int64_t total);
+
+ private:
+  bool quiet_;
+  std::optional<Progress> line_;
+  std::string part_;
+  int64_t done_ = 0;
 };
 
 }  // namespace headwise::program

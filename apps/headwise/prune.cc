@@ -1,6 +1,4 @@
 // headwise prune: cuts heads out of a model, and shows what that cost and what it gained.
-#include "headwise/prune/prune.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,14 +8,12 @@
 #include <optional>
 
 #include "headwise/core/error.h"
-#include "headwise/model/summary.h"
 #include "headwise/observe/evaluation.h"
-#include "headwise/observe/observe.h"
 #include "headwise/plan/plan.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
 #include "io/file.h"
-#include "json_writer.h"
+#include "prune_verb.h"
 
 namespace headwise::program {
 namespace {
@@ -80,161 +76,25 @@ std::optional<EvaluationSet> read_quality(const PruneVerb& verb, const Session& 
                          session.config(), common.seed);
 }
 
-/// A model before or after.
-struct State {
-  int64_t heads = 0;
-  ModelSummary summary{};
-  std::optional<LossEvidence> loss{};
-};
-
-State state_of(const Model& model, const std::filesystem::path& folder, int64_t heads,
-               const std::optional<EvaluationSet>& set, const Model* original) {
-  State state{.heads = heads, .summary = summarize(folder)};
-  if (!set) return state;
-  if (set->task == LossTask::fidelity && original != nullptr) {
-    state.loss =
-        LossEvidence{.task = "fidelity",
-                     .value = infidelity(model, *original, folder, set->examples.all.source,
-                                         set->examples.all.target),
-                     .examples = set->size()};
-    return state;
-  }
-  Evidence evidence = no_evidence(model);
-  observe_importance(
-      model, folder, *set,
-      {.gradient = false,
-       .ablation_zero = false,
-       .ablation_mean = false,
-       .progress = [](std::string_view, int64_t, int64_t) { throw_if_interrupted(); }},
-      evidence);
-  state.loss = evidence.loss;
-  return state;
-}
-
-struct Outcome {
-  std::string form{}, compensate{}, out{};
-  State before{}, after{};
-  PruneProof proof{};
-  std::vector<SpeedComparison> speed{};
-};
-
-void write_state(JsonWriter& json, const char* name, const State& state,
-                 std::span<const SpeedComparison> speed, double SpeedComparison::*seconds) {
-  json.key(name);
-  json.begin_object();
-  json.field("heads", state.heads);
-  json.field("parameters", state.summary.parameters);
-  json.field("attention_parameters", state.summary.attention_parameters);
-  json.field("bytes", state.summary.bytes);
-  if (state.loss) {
-    json.key("loss");
-    json.begin_object();
-    json.field("task", state.loss->task);
-    json.field("value", state.loss->value);
-    json.field("examples", state.loss->examples);
-    for (const auto& [score, value] : state.loss->scores) json.field(score, value);
-    json.end_object();
-  }
-  json.key("speed");
-  json.begin_array();
-  for (const SpeedComparison& at : speed) {
-    json.begin_object();
-    json.field("texts", at.texts);
-    json.field("tokens", at.tokens);
-    json.field("seconds", at.*seconds);
-    json.end_object();
-  }
-  json.end_array();
-  json.end_object();
-}
-
-std::string as_json(const Outcome& outcome) {
-  JsonWriter json;
-  json.begin_object();
-  json.field("form", outcome.form);
-  json.field("compensate", outcome.compensate);
-  json.field("folder", outcome.out);
-  write_state(json, "before", outcome.before, outcome.speed, &SpeedComparison::before);
-  write_state(json, "after", outcome.after, outcome.speed, &SpeedComparison::after);
-  json.key("proof");
-  json.begin_object();
-  json.field("max_difference", outcome.proof.max_difference);
-  json.field("texts", outcome.proof.texts);
-  json.field("tokens", outcome.proof.tokens);
-  json.field("random_ids", outcome.proof.random_ids);
-  json.end_object();
-  json.end_object();
-  return json.take();
-}
-
-std::string for_people(const Outcome& outcome) {
-  std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
-  const auto row = [&](const std::string& name, const std::string& before, const std::string& after,
-                       double ratio) {
-    text += fmt::format("{:<22}{:>16}{:>16}{:>10.3f}\n", name, before, after, ratio);
-  };
-  const auto count = [&](const char* name, int64_t before, int64_t after) {
-    row(name, grouped(before), grouped(after),
-        static_cast<double>(after) / static_cast<double>(std::max<int64_t>(1, before)));
-  };
-  const State &before = outcome.before, &after = outcome.after;
-  count("heads", before.heads, after.heads);
-  count("parameters", before.summary.parameters, after.summary.parameters);
-  count("in attention", before.summary.attention_parameters, after.summary.attention_parameters);
-  count("bytes of weights", before.summary.bytes, after.summary.bytes);
-  const auto number = [&](const std::string& name, double a, double b) {
-    row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
-  };
-  if (before.loss && after.loss) {
-    number(before.loss->task + " loss", before.loss->value, after.loss->value);
-    for (const auto& [score, value] : before.loss->scores) {
-      const auto other = after.loss->scores.find(score);
-      if (other != after.loss->scores.end()) number(score, value, other->second);
-    }
-  }
-  for (const SpeedComparison& at : outcome.speed) {
-    row(fmt::format("ms for {} x {}", at.texts, at.tokens), fmt::format("{:.2f}", at.before * 1e3),
-        fmt::format("{:.2f}", at.after * 1e3), at.after / at.before);
-  }
-  const char* const other = outcome.form == "masked" ? "compact" : "masked";
-  text += fmt::format(
-      "\n{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
-      "largest hidden state\n",
-      outcome.form, other, outcome.proof.texts,
-      outcome.proof.random_ids ? "texts of random ids" : "texts", grouped(outcome.proof.tokens),
-      outcome.proof.max_difference);
-  return text;
-}
-
 void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
   if (!verb.input.gates.empty()) misuse("--gate: heads are dropped by a plan, or by --drop");
   if (!verb.plan.empty() && !verb.drop.empty()) misuse("--drop: instead of a plan, not beside it");
   if (common.out.empty()) misuse("prune: -o names the folder of the pruned model");
-  const std::vector<std::string> drop = heads_to_drop(verb);
+  PruneWork work{.drop = heads_to_drop(verb),
+                 .how = {.form = prune_form(verb.form),
+                         .compensate = compensation(verb.compensate),
+                         .seed = common.seed},
+                 .tokens = verb.tokens};
+  work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
+  work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   const Session session(verb.input);
-  PruneOptions options{.form = prune_form(verb.form),
-                       .compensate = compensation(verb.compensate),
-                       .seed = common.seed};
-  options.load.allow_nonfinite = verb.input.allow_nonfinite;
-  options.progress = [](std::string_view) { throw_if_interrupted(); };
-  add_texts(verb, session, common, options);
-  const std::optional<EvaluationSet> set = read_quality(verb, session, common);
-  Outcome outcome{.form = verb.form, .compensate = verb.compensate, .out = common.out};
-  outcome.proof = prune(session.model(), session.folder(), drop, common.out, options);
-
-  const Model after = Model::load(common.out, options.load);
-  const int64_t dropped =
-      drop.empty()
-          ? 0
-          : std::ssize(session.model().find_heads(fmt::format("{}", fmt::join(drop, ","))));
-  const int64_t heads = session.model().heads();
-  outcome.before = state_of(session.model(), session.folder(), heads, set, nullptr);
-  outcome.after = state_of(after, common.out, heads - dropped, set, &session.model());
-  outcome.speed = compare_speed(session.model(), after, verb.tokens, throw_if_interrupted);
+  add_texts(verb, session, common, work.how);
+  work.quality = read_quality(verb, session, common);
+  const PruneOutcome outcome = prune_and_measure(work, session, common.out);
   CommonOptions screen = common;
   screen.out.clear();
-  deliver(screen, common.json ? as_json(outcome) : for_people(outcome));
+  deliver(screen, common.json ? to_json(outcome) : for_people(outcome));
   note(common, fmt::format("{} has the pruned model", common.out));
 }
 

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <vector>
 
+#include "core/shuffle.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
@@ -85,6 +88,25 @@ TEST(Random, HasTheMomentsItPromises) {
   EXPECT_NEAR(square / kDraws, 1, 5 * sigma * std::sqrt(2.0));
   EXPECT_NEAR(uniform / kDraws, 0.5, 5 * sigma / std::sqrt(12.0));
   for (const int count : counts) EXPECT_NEAR(count, kDraws / 6.0, 5 * std::sqrt(kDraws * 5 / 36.0));
+}
+
+TEST(Shuffle, KeepsAllOrDrawsSomeOnceEach) {
+  std::vector<int64_t> values(20);
+  std::iota(values.begin(), values.end(), 0);
+  std::vector<int64_t> order = values;
+  Random random(3);
+  permute(order, random);
+  EXPECT_NE(order, values);
+  EXPECT_THAT(order, testing::UnorderedElementsAreArray(values));
+  EXPECT_THAT(draw(values, 99, random), testing::UnorderedElementsAreArray(values));
+  const std::vector<int64_t> some = choose_below(7, 20, Random(3));
+  EXPECT_EQ(some.size(), 7u);
+  EXPECT_TRUE(std::ranges::is_sorted(some, std::less_equal()));
+  EXPECT_THAT(some, testing::IsSubsetOf(values));
+  // Each of three comes first about as often as the others: 1,000 times, within five deviations.
+  std::vector<int> first(3);
+  for (int i = 0; i < 3000; ++i) ++first[draw(std::vector{0, 1, 2}, 1, random).front()];
+  for (const int count : first) EXPECT_NEAR(count, 1000, 5 * std::sqrt(3000 * 2. / 9));
 }
 
 TEST(Parallel, VisitsEveryItemOnceAndCutsPanelsTheSameWay) {

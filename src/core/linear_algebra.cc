@@ -210,4 +210,8 @@ double effective_rank(std::span<const double> singular_values) {
   return std::exp(entropy);
 }
 
+double rank_of_product(const RowSpace& a, const RowSpace& b) {
+  return effective_rank(singular_values(transposed_product(a.factor, b.factor)));
+}
+
 }  // namespace headwise

@@ -59,4 +59,8 @@ DoubleMatrix solve_positive(const DoubleMatrix& a, const DoubleMatrix& b);
 /// exp(entropy) of singular values divided by their sum; 0 if all are 0.
 double effective_rank(std::span<const double> singular_values);
 
+/// The effective rank of A' B, for A and B of these row spaces: with rows F times basis each, the
+/// singular values are those of F_A' F_B.
+double rank_of_product(const RowSpace& a, const RowSpace& b);
+
 }  // namespace headwise

@@ -17,11 +17,9 @@ std::vector<double> qk_ranks(const Model& model) {
     const View<const float, 2> query = layer.weights().query(), key = layer.weights().key();
     parallel_for(s.learned(), [&](int64_t head) {
       const int64_t kv = s.kv_of(head);
-      // With rows F B each, B orthonormal, W_Q W_K' = B_Q' (F_Q' F_K) B_K.
       const RowSpace q = row_space(DoubleMatrix(query.rows(head * s.D, (head + 1) * s.D)));
       const RowSpace k = row_space(DoubleMatrix(key.rows(kv * s.D, (kv + 1) * s.D)));
-      ranks[model.attentions()[site].first + head] =
-          effective_rank(singular_values(transposed_product(q.factor, k.factor)));
+      ranks[model.attentions()[site].first + head] = rank_of_product(q, k);
     });
   }
   return ranks;

@@ -198,6 +198,11 @@ SentencePooling SentencePooling::mean() {
   return SentencePooling(std::move(parts));
 }
 
+SentencePooling SentencePooling::find_or_mean(const std::filesystem::path& folder) {
+  std::optional<SentencePooling> found = find(folder);
+  return found ? std::move(*found) : mean();
+}
+
 std::optional<int64_t> SentencePooling::max_tokens() const { return parts_->max_tokens; }
 
 Activations SentencePooling::embed(View<const float, 2> hidden,

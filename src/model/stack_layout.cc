@@ -67,6 +67,13 @@ const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, At
   });
 }
 
+const AttentionSite* site_of_head(std::span<const AttentionSite> sites, int64_t head) {
+  for (const AttentionSite& site : sites) {
+    if (head >= site.first && head < site.first + std::ssize(site.heads)) return &site;
+  }
+  return nullptr;
+}
+
 void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates) {
   if (gates.data() == nullptr) return;
   how.gates = {gates.data() + site.first * gates.stride(1),

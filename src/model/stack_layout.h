@@ -52,6 +52,9 @@ std::string_view router_name(bool cross);
 const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, AttentionKind kind,
                              int64_t layer);
 
+/// The attention of a head, counted through the model; null: there is no such head.
+const AttentionSite* site_of_head(std::span<const AttentionSite> sites, int64_t head);
+
 /// Gives an attention its gates, out of those of the whole model.
 void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates);
 

@@ -101,10 +101,8 @@ class VariantPass::Run {
   }
 
   Stop stop_of(int64_t head) const {
-    const auto site = std::ranges::find_if(parts_.sites, [&](const AttentionSite& of) {
-      return head >= of.first && head < of.first + std::ssize(of.heads);
-    });
-    if (site != parts_.sites.end()) return {site->side, site->layer, site->kind};
+    const AttentionSite* const site = site_of_head(parts_.sites, head);
+    if (site != nullptr) return {site->side, site->layer, site->kind};
     throw Error({.what = "a variant changes a head that is not there",
                  .got = fmt::format("{}", head),
                  .expected = fmt::format("0 to {}", pass_.model_.heads() - 1)});

@@ -11,16 +11,17 @@ constexpr double kZ = 1.959963984540054;  // 97.5 % of the normal distribution
 
 }  // namespace
 
-Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline) {
-  const double count = static_cast<double>(n), share = static_cast<double>(right) / count;
-  const double z2 = kZ * kZ / count;
+ConfidenceInterval wilson_interval(double share, int64_t n, double z) {
+  const double count = static_cast<double>(n);
+  const double z2 = z * z / count;
   const double middle = (share + z2 / 2) / (1 + z2);
-  const double reach = kZ / (1 + z2) * std::sqrt(share * (1 - share) / count + z2 / count / 4);
-  return {
-      .value = share,
-      .n = n,
-      .interval = ConfidenceInterval{std::max(0., middle - reach), std::min(1., middle + reach)},
-      .baseline = baseline};
+  const double reach = z / (1 + z2) * std::sqrt(share * (1 - share) / count + z2 / count / 4);
+  return {std::max(0., middle - reach), std::min(1., middle + reach)};
+}
+
+Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline) {
+  const double share = static_cast<double>(right) / static_cast<double>(n);
+  return {.value = share, .n = n, .interval = wilson_interval(share, n, kZ), .baseline = baseline};
 }
 
 std::vector<uint8_t> heads_within_text(const WatchContext& context) {

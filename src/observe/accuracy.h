@@ -13,6 +13,10 @@
 
 namespace headwise {
 
+/// Wilson's interval of a share of n > 0 that reaches z standard deviations far. It also holds
+/// means of numbers in [0, 1], which spread less.
+ConfidenceInterval wilson_interval(double share, int64_t n, double z);
+
 /// A share with its 95 % Wilson interval; n > 0.
 Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline = {});
 

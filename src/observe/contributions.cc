@@ -3,9 +3,14 @@
 //
 // A contribution is c = W z, W [C, Dv] being the head's part of the output projection. Its length
 // needs only the Dv x Dv matrix L with L L' = W' W: |c| = |L' z|.
-#include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
 
+#include "core/linear_algebra.h"
+#include "headwise/core/buffer.h"
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
 #include "observe/watcher.h"
@@ -14,38 +19,31 @@ namespace headwise {
 namespace {
 
 /// L' of W' W = L L', by Cholesky's method; columns that depend on earlier ones become 0.
-std::vector<float> length_factor(View<const float, 2> output, int64_t first, int64_t Dv) {
-  const int64_t C = output.extent(0);
-  std::vector<double> gram(Dv * Dv), lower(Dv * Dv);
-  for (int64_t c = 0; c < C; ++c) {
-    for (int64_t i = 0; i < Dv; ++i) {
-      for (int64_t j = 0; j <= i; ++j) {
-        gram[i * Dv + j] += double{output(c, first + i)} * output(c, first + j);
-      }
-    }
-  }
+std::vector<float> length_factor(const DoubleMatrix& w) {
+  const int64_t Dv = w.columns;
+  const DoubleMatrix gram = transposed_product(w, w);
+  DoubleMatrix lower(Dv, Dv);
   for (int64_t j = 0; j < Dv; ++j) {
     const auto rest = [&](int64_t i) {
-      double sum = gram[i * Dv + j];
-      for (int64_t k = 0; k < j; ++k) sum -= lower[i * Dv + k] * lower[j * Dv + k];
+      double sum = gram(i, j);
+      for (int64_t k = 0; k < j; ++k) sum -= lower(i, k) * lower(j, k);
       return sum;
     };
     const double square = rest(j);
-    if (square <= 1e-14 * gram[j * Dv + j]) continue;
+    if (square <= 1e-14 * gram(j, j)) continue;
     const double pivot = std::sqrt(square);
-    for (int64_t i = j; i < Dv; ++i) lower[i * Dv + j] = rest(i) / pivot;
+    for (int64_t i = j; i < Dv; ++i) lower(i, j) = rest(i) / pivot;
   }
   std::vector<float> result(Dv * Dv);
   for (int64_t i = 0; i < Dv; ++i) {
-    for (int64_t j = 0; j <= i; ++j) result[j * Dv + i] = static_cast<float>(lower[i * Dv + j]);
+    for (int64_t j = 0; j <= i; ++j) result[j * Dv + i] = static_cast<float>(lower(i, j));
   }
   return result;
 }
 
 class Contributions : public Watcher {
  public:
-  explicit Contributions(const WatchContext& context)
-      : sites_(context.model.attentions().size()), sums_(context.model.heads()) {}
+  explicit Contributions(const WatchContext& context) : sums_(context.model.heads()) {}
 
   bool wants_projected() const override { return true; }
 
@@ -97,10 +95,10 @@ class Contributions : public Watcher {
   }
 
   void finish(std::span<Measures> heads, Evidence&) override {
-    for (const Site& site : sites_) {
-      for (size_t h = 0; h < site.factors.size(); ++h) {
-        const Sums& sums = sums_[site.first + h];
-        Measures& head = heads[site.first + h];
+    for (const auto& [first, site] : sites_) {
+      for (int64_t h = 0; h < std::ssize(site.factors); ++h) {
+        const Sums& sums = sums_[first + h];
+        Measures& head = heads[first + h];
         head.add("contribution_norm", {.value = sums.share.mean(), .n = sums.share.n});
         head.add("constancy", {.value = constancy(site, h, sums), .n = sums.rows});
       }
@@ -109,11 +107,9 @@ class Contributions : public Watcher {
 
  private:
   struct Site {
-    int64_t first = 0;
+    const MultiHeadAttention* layer = nullptr;
     std::vector<PackedWeights> factors{};  // per head
     std::vector<double> mean{};            // [H, Dv]: sums of z
-    std::vector<float> output{};           // [C, H Dv]
-    int64_t Dv = 0;
   };
   struct Sums {
     Tally share{};
@@ -122,46 +118,38 @@ class Contributions : public Watcher {
   };
 
   Site& prepare(const AttentionSite& site, const MultiHeadAttention& layer) {
-    Site& state = sites_[site_index(site)];
-    if (!state.factors.empty() || site.heads.empty()) return state;
+    Site& state = sites_[site.first];
+    if (state.layer != nullptr) return state;
     const MultiHeadAttentionShape& s = layer.shape();
-    const View<const float, 2> output = layer.weights().output();
-    state.first = site.first;
-    state.Dv = s.Dv;
+    const View<const float, 2> output = layer.weights().output();  // [C, H Dv]
+    state.layer = &layer;
     state.mean.resize(s.H * s.Dv);
-    state.output.assign(output.data(), output.data() + output.extent(0) * output.extent(1));
     state.factors.resize(s.H);
     parallel_for(s.H, [&](int64_t h) {
-      const std::vector<float> factor = length_factor(output, h * s.Dv, s.Dv);
+      const View<const float, 2> of_head(output.data() + h * s.Dv, {output.extent(0), s.Dv},
+                                         output.strides());
+      const std::vector<float> factor = length_factor(DoubleMatrix(of_head));
       state.factors[h] = PackedWeights(View<const float, 2>(factor.data(), {s.Dv, s.Dv}));
     });
     return state;
   }
 
-  int64_t site_index(const AttentionSite& site) {
-    const auto [at, is_new] = index_.try_emplace(site.name, std::ssize(index_));
-    return at->second;
-  }
-
   /// |W mean z|^2 / mean |c|^2
-  static double constancy(const Site& site, size_t head, const Sums& sums) {
-    const int64_t width = std::ssize(site.mean), C = std::ssize(site.output) / width;
+  static double constancy(const Site& site, int64_t head, const Sums& sums) {
+    const View<const float, 2> output = site.layer->weights().output();
+    const int64_t Dv = site.layer->shape().Dv;
     double squares = 0;
-    for (int64_t c = 0; c < C; ++c) {
+    for (int64_t c = 0; c < output.extent(0); ++c) {
       double sum = 0;
-      for (int64_t d = 0; d < site.Dv; ++d) {
-        const int64_t at = static_cast<int64_t>(head) * site.Dv + d;
-        sum += site.output[c * width + at] * site.mean[at];
-      }
+      for (int64_t at = head * Dv; at < (head + 1) * Dv; ++at) sum += output(c, at) * site.mean[at];
       squares += sum * sum;
     }
     const auto rows = static_cast<double>(sums.rows);
     return squares / rows / sums.squares;
   }
 
-  std::vector<Site> sites_;
-  std::map<std::string, int64_t> index_;  // by the site's name
-  std::vector<Sums> sums_;
+  std::map<int64_t, Site> sites_;        // by AttentionSite::first
+  std::vector<Sums> sums_;               // [heads of the model]
   std::vector<double> lengths_, whole_;  // squared, of the attention at hand
   Buffer turned_;
 };

@@ -1,9 +1,14 @@
 // coreference: whether a pronoun looks more at the name that it stands for than at another.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "observe/accuracy.h"
+#include "observe/maps_in_parts.h"
 #include "observe/watcher.h"
 #include "text/unicode.h"
 
@@ -16,8 +21,16 @@ struct ItemTokens {
   int32_t half = 0;  // among all items
   int32_t part = 0;  // 0: the pronoun is before the right name, 1: after it
   int32_t half_of_part = 0;
+};
 
-  bool empty() const { return pronoun.begin == pronoun.end; }
+/// What a pronoun gives to both names. The sum over its tokens does for their mean.
+struct NameWeights {
+  double right = 0, wrong = 0;
+
+  void add(const ItemTokens& item, std::span<const float> weights) {
+    for (int64_t key = item.right.begin; key < item.right.end; ++key) right += weights[key];
+    for (int64_t key = item.wrong.begin; key < item.wrong.end; ++key) wrong += weights[key];
+  }
 };
 
 /// Code points between the starts of two spans.
@@ -77,31 +90,29 @@ class Coreference : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (done_ || !has_any(site, heads_)) return;
-    std::vector<int64_t> rows;
+    if (!has_any(site, heads_)) return;
+    std::vector<const ItemTokens*> items;
+    std::vector<int64_t> rows;  // of their pronouns
     for (size_t b = 0; b < batch_->texts.size(); ++b) {
       const ItemTokens& item = items_[batch_->texts[b]];
       for (int64_t t = item.pronoun.begin; t < item.pronoun.end; ++t) {
+        items.push_back(&item);
         rows.push_back(batch_->source.offsets[b] + t);
       }
     }
-    const AttentionMaps maps = layer.maps(attention, rows);
-    int64_t at = 0;
-    for (const int64_t text : batch_->texts) {
-      const ItemTokens& item = items_[text];
-      if (item.empty()) continue;
-      for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
-        if (!prefers_right(item, maps, at, h)) continue;
-        ++all_.answers.right[site.first + h][item.half];
-        ++parts_[item.part].answers.right[site.first + h][item.half_of_part];
+    const int64_t heads = std::ssize(site.heads), last = std::ssize(rows) - 1;
+    std::vector<NameWeights> sums(heads);  // of the item at hand
+    const auto use = [&](int64_t begin, int64_t end, const AttentionMaps& maps) {
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t r = begin; r < end; ++r) {
+          sums[h].add(*items[r], maps.row(r - begin, h));
+          if (r < last && items[r + 1] == items[r]) continue;
+          if (sums[h].right > sums[h].wrong) count_right(*items[r], site.first + h);
+          sums[h] = {};
+        }
       }
-      at += item.pronoun.end - item.pronoun.begin;
-    }
-  }
-
-  bool again() override {
-    done_ = true;
-    return false;
+    };
+    maps_in_parts(layer, attention, rows, use);
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
@@ -126,16 +137,9 @@ class Coreference : public Watcher {
     return tokens;
   }
 
-  /// The sum over the pronoun's tokens does for their mean.
-  static bool prefers_right(const ItemTokens& item, const AttentionMaps& maps, int64_t first_row,
-                            int64_t head) {
-    double right = 0, wrong = 0;
-    for (int64_t r = 0; r < item.pronoun.end - item.pronoun.begin; ++r) {
-      const std::span<const float> weights = maps.row(first_row + r, head);
-      for (int64_t key = item.right.begin; key < item.right.end; ++key) right += weights[key];
-      for (int64_t key = item.wrong.begin; key < item.wrong.end; ++key) wrong += weights[key];
-    }
-    return right > wrong;
+  void count_right(const ItemTokens& item, int64_t head) {
+    ++all_.answers.right[head][item.half];
+    ++parts_[item.part].answers.right[head][item.half_of_part];
   }
 
   const WatchContext& context_;
@@ -144,7 +148,6 @@ class Coreference : public Watcher {
   std::array<NamedItems, 2> parts_;
   std::vector<ItemTokens> items_;  // of the corpus
   const WatchedBatch* batch_ = nullptr;
-  bool done_ = false;  // other watchers may go on
 };
 
 }  // namespace

@@ -110,6 +110,28 @@ INSTANTIATE_TEST_SUITE_P(All, Coreference,
                          testing::Values("bert", "llama", "llama_fixed", "marian"),
                          [](const auto& info) { return info.param; });
 
+/// The maps of its pronoun are more than is held at once.
+TEST(CoreferenceOfALongPronoun, EqualsAPlainComputationFromStoredMaps) {
+  const Model model = golden_model("t5");
+  PiecedText pieces(3);
+  CoreferenceItem item{.right = pieces.add(2), .wrong = pieces.add(2)};
+  item.pronoun = pieces.add(1100);
+  item.text = pieces.text();
+  ObservedCorpus corpus{.texts = {pieces.finish(true)}};
+  corpus.texts[0].item = &item;
+  const WatchContext context{.model = model, .corpus = corpus};
+  const Watched watched = watch(context, watch_coreference(context));
+  const SeenText seen = see(model, corpus.texts[0]);
+  const std::vector<uint8_t> heads = heads_within_text(context);
+  for (int64_t h = 0; h < model.heads(); ++h) {
+    if (heads[h] == 0) continue;
+    const auto to = [&](TokenSpan name) {
+      return weight(corpus.texts[0], seen.maps[h], item.pronoun, name);
+    };
+    EXPECT_EQ(watched.heads[h].find("coreference")->value, to(item.right) > to(item.wrong)) << h;
+  }
+}
+
 TEST(CoreferenceBaseline, CountsCharactersNotBytes) {
   const Model model = golden_model("bert");
   // The right name starts 3 characters before the pronoun, which are 5 bytes; the other 4 after it.

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -33,18 +33,6 @@ constexpr std::pair<const char*, LossTask> kTasks[] = {
     {"similarity", LossTask::similarity},
     {"fidelity", LossTask::fidelity},
 };
-
-/// `count` of the numbers below n, ascending.
-std::vector<int64_t> choose(int64_t count, int64_t n, Random random) {
-  std::vector<int64_t> all(n);
-  std::iota(all.begin(), all.end(), 0);
-  for (int64_t i = 0; i < count; ++i) {
-    std::swap(all[i], all[i + random.below(static_cast<uint32_t>(n - i))]);
-  }
-  all.resize(count);
-  std::ranges::sort(all);
-  return all;
-}
 
 /// The batch in which rows are scored, and where the token that row 0 says stands in its text.
 const TokenBatch& scored_texts(const EvaluationSet& set) {
@@ -176,7 +164,7 @@ EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, uin
     if (candidates.empty()) continue;
     const int64_t n = std::ssize(candidates);
     const int64_t count = std::max<int64_t>(1, std::llround(kHiddenShare * static_cast<double>(n)));
-    for (const int64_t i : choose(count, n, Random(derived_seed(seed, b, 0, kHide)))) {
+    for (const int64_t i : choose_below(count, n, Random(derived_seed(seed, b, 0, kHide)))) {
       positions.push_back(candidates[i]);
       labels[begin + candidates[i]] = ids[begin + candidates[i]];
       ids[begin + candidates[i]] = masking.mask;
@@ -258,7 +246,7 @@ void sample_positions(EvaluationSet& set, double share, uint64_t seed) {
   if (n == 0 || share == 1) return;
   const int64_t count = std::max<int64_t>(1, std::llround(share * static_cast<double>(n)));
   std::vector<uint8_t> kept(labels.size());
-  for (const int64_t i : choose(count, n, Random(derived_seed(seed, 0, 0, kPositions)))) {
+  for (const int64_t i : choose_below(count, n, Random(derived_seed(seed, 0, 0, kPositions)))) {
     kept[scored[i]] = 1;
   }
   const TokenBatch& texts = scored_texts(set);
@@ -288,7 +276,8 @@ void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
   EvaluationSet some{.task = set.task};
   some.examples.texts_each = set.examples.texts_each;
   TrainingBatch& to = some.examples.all;
-  for (const int64_t x : choose(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples)))) {
+  for (const int64_t x :
+       choose_below(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples)))) {
     for (int64_t i = 0; i < set.examples.texts_each; ++i) {
       add_text(all.source, x * set.examples.texts_each + i, to.source);
     }

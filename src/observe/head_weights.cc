@@ -62,12 +62,6 @@ Projections projections_of(const MultiHeadAttention& layer) {
   return result;
 }
 
-/// The effective rank of A' B, for A and B of these row spaces: with rows F times basis each, the
-/// singular values are those of F_A' F_B.
-double rank_of_product(const Subspace& a, const Subspace& b) {
-  return effective_rank(singular_values(transposed_product(a.space.factor, b.space.factor)));
-}
-
 /// Σ Re λ / Σ |λ| of W_O W_V, which has the eigenvalues of W_V W_O but for zeros. NaN where the
 /// head writes to another stream than it reads, of another width, or where all are 0.
 double copying(const MultiHeadAttention& layer, int64_t head) {
@@ -143,9 +137,9 @@ void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, E
   parallel_for(s.H, [&](int64_t h) {
     const int64_t kv = s.kv_of(h);
     if (h < s.learned()) {
-      heads[h].qk_rank = rank_of_product(projections.query[h], projections.key[kv]);
+      heads[h].qk_rank = rank_of_product(projections.query[h].space, projections.key[kv].space);
     }
-    heads[h].ov_rank = rank_of_product(projections.value[kv], projections.output[h]);
+    heads[h].ov_rank = rank_of_product(projections.value[kv].space, projections.output[h].space);
     heads[h].copying = copying(layer, h);
   });
   for (int64_t h = 0; h < s.H; ++h) {

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
-#include <set>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "model/stack_layout.h"
 #include "observe/gate_gradients.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
@@ -28,15 +30,32 @@ constexpr int64_t kBeams = 5;
 constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
 constexpr int64_t kPairsAtOnce = 512;               // whose losses of all examples are in memory
 
-/// `count` of these heads.
-std::vector<int64_t> draw(std::vector<int64_t> heads, int64_t count, Random random) {
-  const auto n = std::ssize(heads);
-  count = std::min(count, n);
-  for (int64_t i = 0; i < count; ++i) {
-    std::swap(heads[i], heads[i + random.below(static_cast<uint32_t>(n - i))]);
+/// In place of those of the same names.
+void add_groups(std::vector<GroupEvidence> groups, Evidence& evidence) {
+  for (GroupEvidence& group : groups) {
+    std::erase_if(evidence.groups,
+                  [&](const GroupEvidence& old) { return old.name == group.name; });
+    evidence.groups.push_back(std::move(group));
   }
-  heads.resize(count);
-  return heads;
+}
+
+/// Throws Error unless it is the same loss over the same examples.
+void check_same_loss(const Evidence& evidence, const LossEvidence& now) {
+  const auto shown = [](const LossEvidence& loss) {
+    return fmt::format("{} {:.6g} over {} examples, {} tokens", loss.task, loss.value,
+                       loss.examples, loss.tokens);
+  };
+  const LossEvidence* const before = evidence.loss ? &*evidence.loss : nullptr;
+  // Other machines round otherwise.
+  if (before != nullptr && before->task == now.task && before->examples == now.examples &&
+      before->tokens == now.tokens && before->positions == now.positions &&
+      std::abs(before->value - now.value) <= 1e-4 * std::abs(now.value) + 1e-6) {
+    return;
+  }
+  throw Error({.what = "the evidence to be added to has another loss",
+               .got = before == nullptr ? "none" : shown(*before),
+               .expected = shown(now),
+               .hint = "give the data, task, gates and seed that it was measured with"});
 }
 
 class Importance {
@@ -48,7 +67,7 @@ class Importance {
         set_(set),
         options_(options),
         evidence_(evidence),
-        pooling_(pooling_of(folder)),
+        pooling_(SentencePooling::find_or_mean(folder)),
         sweep_(model, pooling_, set, {.gates = options.gates}),
         statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
         heads_(wanted()) {}
@@ -61,29 +80,28 @@ class Importance {
   }
 
  private:
-  static SentencePooling pooling_of(const std::filesystem::path& folder) {
-    auto found = SentencePooling::find(folder);
-    return found ? std::move(*found) : SentencePooling::mean();
-  }
-
   /// Those asked for that the loss looks at.
   std::vector<int64_t> wanted() const {
+    std::vector<int64_t> heads = options_.heads;
+    if (heads.empty()) {
+      heads.resize(model_.heads());
+      std::iota(heads.begin(), heads.end(), 0);
+    }
+    heads = looked_at(heads);
+    std::ranges::sort(heads);
+    heads.erase(std::ranges::unique(heads).begin(), heads.end());
+    return heads;
+  }
+
+  /// Those of them that the loss looks at, in their order.
+  std::vector<int64_t> looked_at(const std::vector<int64_t>& heads) const {
     const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
-    std::vector<int64_t> all;
-    for (const AttentionSite& site : model_.attentions()) {
-      for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
-        if (decodes || site.side == Side::encoder) all.push_back(site.first + h);
-      }
-    }
-    if (options_.heads.empty()) return all;
-    const std::set<int64_t> looked_at(all.begin(), all.end());
     std::vector<int64_t> some;
-    for (const int64_t head : options_.heads) {
+    for (const int64_t head : heads) {
       check(head);
-      if (looked_at.contains(head)) some.push_back(head);
+      const Side side = site_of_head(model_.attentions(), head)->side;
+      if (decodes || side == Side::encoder) some.push_back(head);
     }
-    std::ranges::sort(some);
-    some.erase(std::ranges::unique(some).begin(), some.end());
     return some;
   }
 
@@ -95,11 +113,8 @@ class Importance {
   }
 
   std::string name_of(int64_t head) const {
-    for (const AttentionSite& site : model_.attentions()) {
-      const int64_t h = head - site.first;
-      if (h >= 0 && h < std::ssize(site.heads)) return site.head_name(h);
-    }
-    return "";
+    const AttentionSite& site = *site_of_head(model_.attentions(), head);
+    return site.head_name(head - site.first);
   }
 
   /// Of one who may be left out of the evidence.
@@ -211,6 +226,27 @@ class Importance {
                             });
   }
 
+  /// Each once.
+  std::vector<int64_t> heads_of(const NamedHeads& group) const {
+    std::vector<int64_t> heads;
+    for (const int64_t head : group.heads) {
+      check(head);
+      if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+    }
+    return heads;
+  }
+
+  /// As many heads as a group has: not the group itself, where there are others.
+  std::vector<int64_t> draw_beside(const std::vector<int64_t>& group, Random random) const {
+    const auto count = std::ssize(group);
+    const bool others = count > 0 && count < std::ssize(heads_);
+    std::vector<int64_t> drawn;
+    do {
+      drawn = draw(heads_, count, random);
+    } while (others && std::ranges::is_permutation(drawn, group));
+    return drawn;
+  }
+
   void measure_groups() {
     std::vector<Ablation> ablations;
     std::vector<GroupEvidence> groups;
@@ -220,19 +256,17 @@ class Importance {
       ablations.push_back({.heads = heads});
     };
     for (const NamedHeads& group : options_.groups) {
-      for (const int64_t head : group.heads) check(head);
-      begin_group(group.name, group.heads);
+      const std::vector<int64_t> heads = looked_at(heads_of(group));
+      begin_group(group.name, heads);
       const uint64_t number = groups.size() - 1;
-      const int64_t half = (std::ssize(group.heads) + 1) / 2;
+      const int64_t half = (std::ssize(heads) + 1) / 2;
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads =
-                 draw(group.heads, half, Random(derived_seed(options_.seed, number, i, kHalves)))});
+        Random random(derived_seed(options_.seed, number, i, kHalves));
+        ablations.push_back({.heads = draw(heads, half, random)});
       }
       for (uint32_t i = 0; i < options_.draws; ++i) {
-        ablations.push_back(
-            {.heads = draw(heads_, std::ssize(group.heads),
-                           Random(derived_seed(options_.seed, number, i, kRandom)))});
+        const uint64_t seed = derived_seed(options_.seed, number, i, kRandom);
+        ablations.push_back({.heads = draw_beside(heads, Random(seed))});
       }
     }
     const size_t named = groups.size();
@@ -266,11 +300,7 @@ class Importance {
              {.value = static_cast<double>(below) / static_cast<double>(options_.draws),
               .n = options_.draws});
     }
-    for (GroupEvidence& group : groups) {
-      std::erase_if(evidence_.groups,
-                    [&](const GroupEvidence& old) { return old.name == group.name; });
-      evidence_.groups.push_back(std::move(group));
-    }
+    add_groups(std::move(groups), evidence_);
   }
 
   /// Of several draws.
@@ -397,6 +427,23 @@ void observe_importance(const Model& model, const std::filesystem::path& folder,
                  .expected = "above 0"});
   }
   Importance(model, folder, set, options, evidence).run();
+}
+
+void append_groups(const Model& model, const std::filesystem::path& folder,
+                   const EvaluationSet& set, const ImportanceOptions& options, Evidence& evidence) {
+  ImportanceOptions only_loss = options;
+  only_loss.gradient = only_loss.ablation_zero = only_loss.ablation_mean = false;
+  only_loss.race.reset();
+  only_loss.pairs = ImportanceOptions::Pairs::none;
+  only_loss.tokenizer = nullptr;
+  ImportanceOptions only_groups = only_loss;
+  only_loss.groups.clear();
+  only_loss.layers = false;
+  Evidence measured;
+  observe_importance(model, folder, set, only_loss, measured);
+  check_same_loss(evidence, *measured.loss);
+  observe_importance(model, folder, set, only_groups, measured);
+  add_groups(std::move(measured.groups), evidence);
 }
 
 }  // namespace headwise

@@ -12,6 +12,8 @@
 
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
+#include "model/stack_layout.h"
+#include "observe/watch_testing.h"
 #include "observe/watcher.h"
 
 namespace headwise {
@@ -20,32 +22,17 @@ inline Model golden_model(const std::string& name) {
   return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
 }
 
-class PassOn : public ForwardObserver {
- public:
-  explicit PassOn(Watcher& watcher) : watcher_(watcher) {}
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override {
-    watcher_.attended(site, attention, layer, z, lse);
-  }
-
- private:
-  Watcher& watcher_;
-};
-
-/// What a watcher says after passes over the corpus in batches of so many texts.
+/// What a watcher says after it went through the corpus in batches of so many texts.
 struct Watched {
   std::vector<Measures> heads{};
   Evidence evidence{};
 };
 
-/// At least two passes unless told, since other watchers may ask for them.
 inline Watched watch(const WatchContext& context, std::unique_ptr<Watcher> watcher,
-                     int64_t texts_per_batch = 3, int passes = 2) {
+                     int64_t texts_per_batch = 3) {
   PassOn observer(*watcher);
   const auto& texts = context.corpus.texts;
-  bool again = true;
-  for (int pass = 0; again || pass < passes; ++pass) {
+  do {
     for (int64_t begin = 0; begin < std::ssize(texts); begin += texts_per_batch) {
       TokenBatch source, target;
       std::vector<int64_t> indices;
@@ -61,8 +48,7 @@ inline Watched watch(const WatchContext& context, std::unique_ptr<Watcher> watch
                                                     : context.model.hidden(source, options);
       watcher->end(hidden.rows);
     }
-    again = watcher->again();
-  }
+  } while (watcher->again());
   Watched watched{.heads = std::vector<Measures>(context.model.heads())};
   watcher->finish(watched.heads, watched.evidence);
   return watched;
@@ -104,10 +90,8 @@ inline SeenText see(const Model& model, const ObservedText& text) {
 }
 
 inline std::string head_name(const Model& model, int64_t head) {
-  for (const AttentionSite& site : model.attentions()) {
-    if (head < site.first + std::ssize(site.heads)) return site.head_name(head - site.first);
-  }
-  return "";
+  const AttentionSite& site = *site_of_head(model.attentions(), head);
+  return site.head_name(head - site.first);
 }
 
 /// A text with a token for every piece of its words, and one before and after all.

@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "headwise/core/parallel.h"
+#include "model/stack_layout.h"
 
 namespace headwise {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-const AttentionSite& site_of(const Model& model, int64_t head) {
-  return *std::ranges::find_if(model.attentions(), [&](const AttentionSite& site) {
-    return head >= site.first && head < site.first + std::ssize(site.heads);
-  });
-}
 
 /// Sums up what heads say.
 class OutputSums : public ForwardObserver {
@@ -101,7 +96,8 @@ std::vector<Variant> LossSweep::variants_of(std::span<const Ablation> ablations,
     for (const int64_t head : ablation.heads) {
       const std::span<const float> output =
           ablation.mean ? mean_output(head, progress)
-                        : std::span<const float>(zeros_).first(site_of(model_, head).value_dim);
+                        : std::span<const float>(zeros_).first(
+                              site_of_head(model_.attentions(), head)->value_dim);
       variant.push_back({.head = head, .output = output});
     }
   }
@@ -117,7 +113,7 @@ int64_t LossSweep::cost(const Ablation& ablation) const {
   const int64_t encoder = model_.config().encoder.layers();
   int64_t most = 0;
   for (const int64_t head : ablation.heads) {
-    const AttentionSite& site = site_of(model_, head);
+    const AttentionSite& site = *site_of_head(model_.attentions(), head);
     most = std::max(most, layers() - site.layer - (site.side == Side::decoder ? encoder : 0));
   }
   return most;

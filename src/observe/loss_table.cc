@@ -159,11 +159,10 @@ std::vector<double> LossStatistic::resampled(std::span<const std::vector<double>
 
 std::vector<ConfidenceInterval> LossStatistic::intervals(
     std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
-    uint64_t seed, const std::function<void()>& check, double alpha) const {
+    uint64_t seed, double alpha) const {
   const Row of_base = row(base);
   std::vector<ConfidenceInterval> intervals;
   for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
-    if (check) check();
     const size_t count = std::min<size_t>(kRowsAtOnce, values.size() - begin);
     const std::vector<double> changes =
         resampled(values.subspan(begin, count), of_base, resamples, seed);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,12 +32,10 @@ class LossStatistic {
   double change(std::span<const double> values, std::span<const double> base) const;
 
   /// Of each row of `values`: the interval that holds 1 - alpha of the changes over resamples of
-  /// the examples. All rows see the same resamples, which the seed draws. `check` is called now and
-  /// then, and may throw.
+  /// the examples. All rows see the same resamples, which the seed draws.
   std::vector<ConfidenceInterval> intervals(std::span<const std::vector<double>> values,
                                             std::span<const double> base, int64_t resamples,
-                                            uint64_t seed, const std::function<void()>& check = {},
-                                            double alpha = 0.05) const;
+                                            uint64_t seed, double alpha = 0.05) const;
   /// The same of the mean change of all rows.
   ConfidenceInterval interval_of_mean(std::span<const std::vector<double>> values,
                                       std::span<const double> base, int64_t resamples,

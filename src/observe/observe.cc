@@ -51,6 +51,8 @@ class Observation {
       watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
             WatchPass::coreference);
     });
+    part("alignment", options_.know && is_aligned(),
+         [&] { watch(data_.corpus, WatchPass::alignment); });
     part("relate", options_.relate && !data_.corpus.texts.empty(),
          [&] { watch(data_.corpus, WatchPass::relate); });
     part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
@@ -70,6 +72,11 @@ class Observation {
     work();
     evidence_.finished.push_back(name);
     if (options_.saved) options_.saved(evidence_);
+  }
+
+  bool is_aligned() const {
+    return std::ranges::any_of(data_.corpus.texts,
+                               [](const ObservedText& text) { return !text.aligned.empty(); });
   }
 
   void watch(const ObservedCorpus& corpus, WatchPass pass, bool probes = false) {
@@ -205,6 +212,11 @@ class Observation {
     for (const ObservedText& text : data_.corpus.texts) {
       check_vocabulary(text.ids, model_.config().vocabulary, data_.corpus.name);
       check_vocabulary(text.decoder_ids, model_.config().decoder_vocabulary, data_.corpus.name);
+      if (text.aligned.empty() || text.aligned.size() == text.decoder_ids.size()) continue;
+      throw Error({.what = "an alignment is not of the tokens that the decoder reads",
+                   .where = data_.corpus.name,
+                   .got = fmt::format("{} tokens", text.aligned.size()),
+                   .expected = fmt::format("{}", text.decoder_ids.size())});
     }
   }
 

@@ -108,7 +108,6 @@ class PartsOfSpeech : public Watcher {
   void begin(const WatchedBatch& batch) override {
     rows_.clear();
     classes_.clear();
-    if (pass_ > kTest) return;
     const auto tags = static_cast<int32_t>(texts_.tags());
     for (size_t b = 0; b < batch.texts.size(); ++b) {
       for (const TaggedToken& one : texts_.tokens(batch.texts[b], pass_)) {
@@ -139,7 +138,8 @@ class PartsOfSpeech : public Watcher {
   }
 
   bool again() override {
-    if (pass_++ != kFit) return false;
+    if (pass_ == kTest) return false;
+    pass_ = kTest;
     parallel_for(std::ssize(sums_), [&](int64_t h) {
       if (heads_[h] == 0) return;
       classifiers_[h] = RidgeClassifier(sums_[h], kStrength);
@@ -191,7 +191,7 @@ class PartsOfSpeech : public Watcher {
 
   std::vector<uint8_t> heads_;
   TaggedTexts texts_;
-  int32_t pass_ = kFit;
+  Pass pass_ = kFit;
   std::vector<int64_t> rows_;     // of the batch
   std::vector<int32_t> classes_;  // [rows, 2]: tags, and then drawn ones
   std::vector<RidgeSums> sums_;   // of all heads

@@ -58,7 +58,7 @@ class ProbeWatcher : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (!has_any(site, watched_) || done_) return;
+    if (!has_any(site, watched_)) return;
     const std::vector<int64_t>& offsets = batch_->source.offsets;
     std::vector<int64_t> rows(batch_->source.rows());
     std::iota(rows.begin(), rows.end(), 0);
@@ -77,11 +77,6 @@ class ProbeWatcher : public Watcher {
     });
   }
 
-  bool again() override {
-    done_ = true;  // others may want to go over the texts once more
-    return false;
-  }
-
   void finish(std::span<Measures> heads, Evidence&) override {
     for (size_t h = 0; h < tallies_.size(); ++h) {
       const auto& [hits, n, chance] = tallies_[h];
@@ -97,7 +92,6 @@ class ProbeWatcher : public Watcher {
  private:
   const char* name_;
   std::vector<uint8_t> watched_;  // [heads of the model]
-  bool done_ = false;
   const WatchedBatch* batch_ = nullptr;
   std::vector<ShareTally> tallies_;  // [heads of the model]
 };

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "core/shuffle.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
 #include "observe/loss_table.h"
@@ -32,9 +33,7 @@ std::vector<int64_t> shuffled(int64_t n, uint64_t seed) {
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   Random random(derived_seed(seed, 0, 0, kOrder));
-  for (int64_t left = n; left > 1; --left) {
-    std::swap(order[left - 1], order[random.below(static_cast<uint32_t>(left))]);
-  }
+  permute(order, random);
   return order;
 }
 
@@ -122,7 +121,7 @@ class Race {
       const std::vector<std::vector<double>> row = {values};
       estimate.value = statistic.change(values, base);
       estimate.interval =
-          statistic.intervals(row, base, options_.resamples, options_.seed, {}, alpha)[0];
+          statistic.intervals(row, base, options_.resamples, options_.seed, alpha)[0];
       const double width = estimate.interval.high - estimate.interval.low;
       estimate.deviation = width / (2 * normal_quantile(1 - alpha / 2)) * std::sqrt(n);
     } else {

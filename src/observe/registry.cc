@@ -10,8 +10,8 @@ std::span<const WatcherKind> watcher_kinds() {
       {WatchPass::look, watch_direct_logits},       {WatchPass::relate, watch_divergence},
       {WatchPass::relate, watch_similarity},        {WatchPass::treebank, watch_relations},
       {WatchPass::treebank, watch_parts_of_speech}, {WatchPass::coreference, watch_coreference},
-      {WatchPass::repeated, watch_repetition},      {WatchPass::fields, watch_field_probe},
-      {WatchPass::rare, watch_rare_probe},
+      {WatchPass::alignment, watch_alignment},      {WatchPass::repeated, watch_repetition},
+      {WatchPass::fields, watch_field_probe},       {WatchPass::rare, watch_rare_probe},
   };
   return kKinds;
 }

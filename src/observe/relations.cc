@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
+#include "observe/maps_in_parts.h"
 #include "observe/watcher.h"
 
 namespace headwise {
 namespace {
-
-constexpr int64_t kMapNumbers = int64_t{1} << 22;  // weights that are held at once, about
-constexpr int64_t kWordsPerItem = 16;
 
 /// A word that may be predicted: it has tokens, and is no punctuation.
 struct Candidate {
@@ -127,30 +127,29 @@ class Questions {
   std::vector<std::map<int64_t, Answers::Halves>> offsets_;  // how often each is right
 };
 
-/// A row word of the batch, and where its weights are.
+/// A token of a word of the batch.
 struct Row {
   const Sentence* sentence;
   const RowWord* word;
-  int64_t map_row;  // the first of its tokens
 };
 
-/// The other word that a word gives the largest weight; -1 if there is none. The sum over the
-/// word's tokens does for their mean. `room` is for the weights of all candidates.
-int64_t predicted(const Row& row, const AttentionMaps& maps, int64_t head,
-                  std::vector<double>& room) {
+/// Adds the weights of a row on all candidates.
+void add_weights(const Row& row, std::span<const float> weights, std::vector<double>& sums) {
   const std::vector<Candidate>& candidates = row.sentence->candidates;
-  const TokenSpan own = candidates[row.word->candidate].tokens;
-  room.assign(candidates.size(), 0);
-  for (int64_t r = 0; r < own.end - own.begin; ++r) {
-    const float* const weights = maps.row(row.map_row + r, head).data();
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      const TokenSpan tokens = candidates[c].tokens;
-      for (int64_t key = tokens.begin; key < tokens.end; ++key) room[c] += weights[key];
-    }
+  sums.resize(candidates.size());
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    const TokenSpan tokens = candidates[c].tokens;
+    for (int64_t key = tokens.begin; key < tokens.end; ++key) sums[c] += weights[key];
   }
+}
+
+/// The other word that a word gives the largest weight; -1 if there is none. The sum over the
+/// word's tokens does for their mean.
+int64_t predicted(const Row& row, std::span<const double> sums) {
+  const std::vector<Candidate>& candidates = row.sentence->candidates;
   int64_t best = -1;
   for (int64_t c = 0; c < std::ssize(candidates); ++c) {
-    if (c != row.word->candidate && (best < 0 || room[c] > room[best])) best = c;
+    if (c != row.word->candidate && (best < 0 || sums[c] > sums[best])) best = c;
   }
   return best < 0 ? -1 : candidates[best].word;
 }
@@ -173,32 +172,32 @@ class Relations : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (done_ || !has_any(site, heads_)) return;
+    if (!has_any(site, heads_)) return;
     std::vector<Row> rows;
-    std::vector<int64_t> tokens;  // rows of the batch whose maps are wanted
-    int64_t numbers = 0;
+    std::vector<int64_t> tokens;  // where they are in the batch
     for (size_t b = 0; b < batch_->texts.size(); ++b) {
       const Sentence& sentence = sentences_[batch_->texts[b]];
-      const int64_t first = batch_->source.offsets[b];
-      const int64_t keys = batch_->source.offsets[b + 1] - first;
       for (const RowWord& word : sentence.rows) {
         const TokenSpan own = sentence.candidates[word.candidate].tokens;
-        rows.push_back({&sentence, &word, std::ssize(tokens)});
-        for (int64_t t = own.begin; t < own.end; ++t) tokens.push_back(first + t);
-        numbers += (own.end - own.begin) * keys * std::ssize(site.heads);
-        if (numbers < kMapNumbers) continue;
-        score(site, layer.maps(attention, tokens), rows);
-        rows.clear();
-        tokens.clear();
-        numbers = 0;
+        for (int64_t t = own.begin; t < own.end; ++t) {
+          rows.push_back({&sentence, &word});
+          tokens.push_back(batch_->source.offsets[b] + t);
+        }
       }
     }
-    if (!rows.empty()) score(site, layer.maps(attention, tokens), rows);
-  }
-
-  bool again() override {
-    done_ = true;
-    return false;
+    const int64_t heads = std::ssize(site.heads), last = std::ssize(rows) - 1;
+    std::vector<std::vector<double>> sums(heads);  // on the candidates, of the word at hand
+    const auto use = [&](int64_t begin, int64_t end, const AttentionMaps& maps) {
+      parallel_for(heads, [&](int64_t h) {
+        for (int64_t r = begin; r < end; ++r) {
+          add_weights(rows[r], maps.row(r - begin, h), sums[h]);
+          if (r < last && rows[r + 1].word == rows[r].word) continue;
+          score(site.first + h, *rows[r].word, predicted(rows[r], sums[h]));
+          sums[h].clear();
+        }
+      });
+    };
+    maps_in_parts(layer, attention, tokens, use);
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
@@ -208,25 +207,11 @@ class Relations : public Watcher {
   }
 
  private:
-  void score(const AttentionSite& site, const AttentionMaps& maps, std::span<const Row> rows) {
-    const int64_t heads = std::ssize(site.heads);
-    std::vector<int64_t> words(rows.size() * heads);
-    parallel_panels(std::ssize(rows), kWordsPerItem, [&](int64_t begin, int64_t end) {
-      std::vector<double> room;
-      for (int64_t i = begin; i < end; ++i) {
-        for (int64_t h = 0; h < heads; ++h) {
-          words[i * heads + h] = predicted(rows[i], maps, h, room);
-        }
-      }
-    });
-    for (size_t i = 0; i < rows.size(); ++i) {
-      for (int64_t at = rows[i].word->first; at < rows[i].word->end; ++at) {
-        const Item& item = questions_.items[at];
-        auto& right = questions_.answers[item.question].right;
-        for (int64_t h = 0; h < heads; ++h) {
-          right[site.first + h][item.half] += questions_.is_right(item, words[i * heads + h]);
-        }
-      }
+  void score(int64_t head, const RowWord& word, int64_t prediction) {
+    for (int64_t i = word.first; i < word.end; ++i) {
+      const Item& item = questions_.items[i];
+      questions_.answers[item.question].right[head][item.half] +=
+          questions_.is_right(item, prediction);
     }
   }
 
@@ -235,7 +220,6 @@ class Relations : public Watcher {
   Questions questions_;
   std::vector<Sentence> sentences_;  // of the corpus
   const WatchedBatch* batch_ = nullptr;
-  bool done_ = false;  // other watchers may go on
 };
 
 }  // namespace

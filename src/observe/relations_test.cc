@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
 #include "observe/labelled_testing.h"
+#include "observe/maps_in_parts.h"
+#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
@@ -140,6 +143,23 @@ TEST(RelationItems, AreTheSameForAnyBatchesAndThreads) {
   EXPECT_EQ(watched.evidence.best, other.evidence.best);
 }
 
+/// Parts of speech are learnt on one way through the texts, and tested on the next.
+TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
+  const Model model = golden_model("bert");
+  const ChanceTreebank treebank(20, false);
+  const WatchContext context{.model = model, .corpus = treebank.corpus};
+  Watched together{.heads = std::vector<Measures>(model.heads())};
+  watch_corpus(context, WatchPass::treebank, {}, together.heads, together.evidence);
+  const Watched relations = watch(context, watch_relations(context), 20);
+  const Watched tags = watch(context, watch_parts_of_speech(context), 20);
+  for (int64_t h = 0; h < model.heads(); ++h) {
+    Measures expected = relations.heads[h];
+    for (const auto& [name, measure] : tags.heads[h]) expected.add(name, measure);
+    EXPECT_EQ(together.heads[h], expected) << head_name(model, h);
+  }
+  EXPECT_EQ(together.evidence.best, relations.evidence.best);
+}
+
 TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
   const Model model = golden_model("bert");
   const ChanceTreebank treebank(20, false);
@@ -189,6 +209,56 @@ TEST(RelationItems, OfFixedHeadsAreWhatTheirPatternsSay) {
   EXPECT_EQ(watched.heads[previous].find("relation/punct/to_dependent"), nullptr);
   EXPECT_EQ(watched.heads[previous].find("relation/advmod/to_head")->baseline, 1);
   EXPECT_TRUE(watched.evidence.best.empty());  // one item of each has no second half
+}
+
+/// Asks for the maps of all rows in parts.
+struct MapsInParts : ForwardObserver {
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2>) override {
+    if (site.side != Side::encoder) return;
+    std::vector<int64_t> rows(z.extent(0));
+    std::iota(rows.begin(), rows.end(), 0);
+    int64_t next = 0;
+    maps_in_parts(layer, attention, rows, [&](int64_t begin, int64_t end, const auto& maps) {
+      EXPECT_EQ(begin, next);
+      EXPECT_LE(std::ssize(maps.weights), kMapNumbers);
+      EXPECT_EQ(maps.weights,
+                layer.maps(attention, std::span(rows).subspan(begin, end - begin)).weights);
+      next = end;
+      ++parts;
+    });
+    EXPECT_EQ(next, std::ssize(rows));
+  }
+  int parts = 0;
+};
+
+/// The maps of its second word are more than is held at once.
+TEST(RelationItems, OfALongWordEqualAPlainComputationFromStoredMaps) {
+  const Model model = golden_model("t5");
+  PiecedText pieces(3);
+  TreeSentence tree;
+  const std::vector<std::pair<int64_t, int64_t>> words = {{2, 1}, {1100, -1}, {3, 1}, {1, 2}};
+  for (const auto& [count, head] : words) {
+    tree.words.push_back(
+        {.upos = "NOUN", .relation = "obj", .head = head, .bytes = pieces.add(count)});
+  }
+  tree.text = pieces.text();
+  ObservedCorpus corpus{.texts = {pieces.finish(true)}};
+  corpus.texts[0].tree = &tree;
+  const WatchContext context{.model = model, .corpus = corpus};
+  const Watched watched = watch(context, watch_relations(context));
+  const std::vector<uint8_t> heads = heads_within_text(context);
+  for (const auto& [name, expected] : expected_of(model, corpus)) {
+    for (int64_t h = 0; h < model.heads(); ++h) {
+      if (heads[h] == 0) continue;
+      EXPECT_EQ(*watched.heads[h].find(name), expected.measure(h, 0, 1)) << name << " " << h;
+    }
+  }
+  MapsInParts maps;
+  TokenBatch batch;
+  batch.add(corpus.texts[0].ids);
+  (void)model.hidden(batch, {.observer = &maps});
+  EXPECT_EQ(maps.parts, 2 * model.config().encoder.layers());
 }
 
 TEST(RelationItems, AreNoneWithoutTrees) {

@@ -82,7 +82,7 @@ class RepetitionWatcher : public Watcher {
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
-    if (site.kind != AttentionKind::self || site.heads.empty() || done_) return;
+    if (site.kind != AttentionKind::self || site.heads.empty()) return;
     const TokenBatch& texts = batch_->rows(site);
     const bool of_decoder = &texts != &batch_->source;
     const int64_t before = of_decoder ? 1 : std::ssize(wrapping_.before);
@@ -111,11 +111,6 @@ class RepetitionWatcher : public Watcher {
     });
   }
 
-  bool again() override {
-    done_ = true;  // others may want to go over the texts once more
-    return false;
-  }
-
   void finish(std::span<Measures> heads, Evidence& evidence) override {
     for (size_t h = 0; h < tallies_.size(); ++h) {
       const RepetitionTally& tally = tallies_[h];
@@ -138,7 +133,6 @@ class RepetitionWatcher : public Watcher {
   const WatchedBatch* batch_ = nullptr;
   std::vector<RepetitionTally> tallies_;  // [heads of the model]
   int64_t length_ = 0;
-  bool done_ = false;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // semantic: whether a head looks at tokens of similar meaning, by their static embeddings.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "core/shuffle.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -96,7 +96,8 @@ class Semantics : public Watcher {
     const Activations words = unit_vectors(side, tokens);
     for (int64_t b = 0; b < tokens.texts(); ++b) {
       const int64_t first = tokens.offsets[b], keys = tokens.offsets[b + 1] - first;
-      const std::vector<int64_t> positions = draw(batch_->texts[b], keys);
+      const std::vector<int64_t> positions = choose_below(
+          kRowsPerText, keys, Random(derived_seed(context_.seed, batch_->texts[b], 0, kPurpose)));
       Activations of_rows(std::ssize(positions), words.rows.extent(1));
       for (size_t i = 0; i < positions.size(); ++i) {
         std::copy_n(&words.rows(first + positions[i], 0), words.rows.extent(1),
@@ -133,20 +134,6 @@ class Semantics : public Watcher {
       }
     });
     return words;
-  }
-
-  /// All rows of a text, or kRowsPerText of them.
-  std::vector<int64_t> draw(int64_t text, int64_t rows) const {
-    std::vector<int64_t> positions(rows);
-    std::iota(positions.begin(), positions.end(), 0);
-    if (rows <= kRowsPerText) return positions;
-    Random random(derived_seed(context_.seed, text, 0, kPurpose));
-    for (int64_t i = 0; i < kRowsPerText; ++i) {
-      std::swap(positions[i], positions[i + random.below(static_cast<uint32_t>(rows - i))]);
-    }
-    positions.resize(kRowsPerText);
-    std::ranges::sort(positions);
-    return positions;
   }
 
   static void correlate(const ChosenRow& row, const HeadGroup& group, const AttentionMaps& maps,

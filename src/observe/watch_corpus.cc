@@ -2,7 +2,10 @@
 #include "observe/watch_corpus.h"
 
 #include <algorithm>
+#include <limits>
+#include <list>
 #include <map>
+#include <utility>
 
 namespace headwise {
 namespace {
@@ -10,10 +13,11 @@ namespace {
 /// Enough rows for the matrix products, few enough for the caches.
 constexpr int64_t kRowsPerBatch = 2048;
 
+/// Passes on what is seen on one way through the texts.
 class PassObserver : public ForwardObserver {
  public:
-  explicit PassObserver(std::vector<std::unique_ptr<Watcher>>& watchers) : watchers_(watchers) {
-    for (const auto& watcher : watchers_) {
+  explicit PassObserver(std::vector<Watcher*> watchers) : watchers_(std::move(watchers)) {
+    for (const Watcher* watcher : watchers_) {
       watches_weights_ |= watcher->watches_weights();
       wants_projected_ |= watcher->wants_projected();
     }
@@ -25,7 +29,7 @@ class PassObserver : public ForwardObserver {
     AttentionObserver fresh{.cross = site.kind == AttentionKind::cross,
                             .heads = std::move(observer.heads)};
     observer = std::move(fresh);
-    for (const auto& watcher : watchers_) watcher->watch(site, attention, observer);
+    for (Watcher* watcher : watchers_) watcher->watch(site, attention, observer);
     return &observer;
   }
 
@@ -33,48 +37,50 @@ class PassObserver : public ForwardObserver {
                 const MultiHeadAttention& layer, View<float, 3> z,
                 View<const float, 2> lse) override {
     if (site.heads.empty()) return;
-    for (const auto& watcher : watchers_) watcher->attended(site, attention, layer, z, lse);
+    for (Watcher* watcher : watchers_) watcher->attended(site, attention, layer, z, lse);
   }
 
   bool wants_projected() const override { return wants_projected_; }
   void projected(const AttentionSite& site, View<const float, 2> rows) override {
     if (site.heads.empty()) return;
-    for (const auto& watcher : watchers_) {
+    for (Watcher* watcher : watchers_) {
       if (watcher->wants_projected()) watcher->projected(site, rows);
     }
   }
 
   void reached(Side side, int64_t layer, View<const float, 2> rows) override {
-    for (const auto& watcher : watchers_) watcher->reached(side, layer, rows);
+    for (Watcher* watcher : watchers_) watcher->reached(side, layer, rows);
   }
 
  private:
-  std::vector<std::unique_ptr<Watcher>>& watchers_;
+  std::vector<Watcher*> watchers_;
   bool watches_weights_ = false, wants_projected_ = false;
   std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first; only with heads
 };
 
-/// Texts, one after the other, in batches of about kRowsPerBatch rows. Those that stretch a rotary
-/// embedding are run alone, whatever they are in a batch with.
-std::vector<std::vector<int64_t>> batches_of(const ObservedCorpus& corpus,
-                                             const ModelConfig& config) {
+}  // namespace
+
+int64_t stretches_at(const ModelConfig& config) {
+  return config.rotary.dynamic_factor > 0 ? config.max_positions
+                                          : std::numeric_limits<int64_t>::max();
+}
+
+std::vector<std::vector<int64_t>> text_batches(const ObservedCorpus& corpus, int64_t longest) {
   std::vector<std::vector<int64_t>> batches;
   int64_t rows = kRowsPerBatch;
   for (int64_t i = 0; i < std::ssize(corpus.texts); ++i) {
     const ObservedText& text = corpus.texts[i];
     const int64_t more = std::max(std::ssize(text.ids), std::ssize(text.decoder_ids));
-    const bool stretches = config.rotary.dynamic_factor > 0 && more > config.max_positions;
-    if (rows + more > kRowsPerBatch || stretches) {
+    const bool alone = more > longest;
+    if (rows + more > kRowsPerBatch || alone) {
       batches.emplace_back();
       rows = 0;
     }
     batches.back().push_back(i);
-    rows = stretches ? kRowsPerBatch : rows + more;
+    rows = alone ? kRowsPerBatch : rows + more;
   }
   return batches;
 }
-
-}  // namespace
 
 void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgress& progress,
                   std::span<Measures> heads, Evidence& evidence) {
@@ -84,11 +90,15 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
     if (auto watcher = kind.make(context)) watchers.push_back(std::move(watcher));
   }
   if (watchers.empty() || context.corpus.texts.empty()) return;
-  PassObserver observer(watchers);
+  std::vector<Watcher*> active;
+  for (const auto& watcher : watchers) active.push_back(watcher.get());
+  std::list<PassObserver> observers;  // watchers look at their statistics until the end
   const auto total = std::ssize(context.corpus.texts);
-  for (bool again = true; again;) {
+  while (!active.empty()) {
+    PassObserver& observer = observers.emplace_back(active);
     int64_t done = 0;
-    for (const std::vector<int64_t>& texts : batches_of(context.corpus, context.model.config())) {
+    for (const std::vector<int64_t>& texts :
+         text_batches(context.corpus, stretches_at(context.model.config()))) {
       TokenBatch source, target;
       for (const int64_t i : texts) {
         const ObservedText& text = context.corpus.texts[i];
@@ -96,16 +106,15 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
         if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
       }
       const WatchedBatch batch{.texts = texts, .source = source, .target = target};
-      for (const auto& watcher : watchers) watcher->begin(batch);
+      for (Watcher* watcher : active) watcher->begin(batch);
       const ForwardOptions options{.gates = context.gates, .observer = &observer};
       const Activations hidden = target.texts() > 0 ? context.model.hidden(source, target, options)
                                                     : context.model.hidden(source, options);
-      for (const auto& watcher : watchers) watcher->end(hidden.rows);
+      for (Watcher* watcher : active) watcher->end(hidden.rows);
       done += std::ssize(texts);
       if (progress) progress(done, total);
     }
-    again = false;
-    for (const auto& watcher : watchers) again |= watcher->again();
+    std::erase_if(active, [](Watcher* watcher) { return !watcher->again(); });
   }
   for (const auto& watcher : watchers) watcher->finish(heads, evidence);
 }

@@ -1,12 +1,21 @@
 // Runs a model over a corpus while watchers look on.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "observe/watcher.h"
 
 namespace headwise {
+
+/// How long texts may be before they stretch the rotary embedding of a model, and are run alone,
+/// whatever they are in a batch with.
+int64_t stretches_at(const ModelConfig& config);
+
+/// Texts, one after the other, in batches of about 2,048 rows; those longer than `longest` alone.
+std::vector<std::vector<int64_t>> text_batches(const ObservedCorpus& corpus, int64_t longest);
 
 /// Called with the texts done so far, and all; may throw to stop.
 using WatchProgress = std::function<void(int64_t done, int64_t total)>;

@@ -7,7 +7,20 @@
 
 #include "observe/watcher.h"
 
-namespace headwise::testing {
+namespace headwise {
+
+class PassOn : public ForwardObserver {
+ public:
+  explicit PassOn(Watcher& watcher) : watcher_(watcher) {}
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3> z,
+                View<const float, 2> lse) override {
+    watcher_.attended(site, attention, layer, z, lse);
+  }
+
+ private:
+  Watcher& watcher_;
+};
 
 struct TextPair {
   TokenBatch source{}, target{};
@@ -24,7 +37,7 @@ struct Watching {
     const ObservedCorpus corpus;
     const WatchContext context{.model = model, .corpus = corpus, .all_pairs = all_pairs};
     const std::unique_ptr<Watcher> watcher = make(context);
-    Observer observer(*watcher);
+    PassOn observer(*watcher);
     const ForwardOptions options{.gates = gates, .observer = &observer};
     for (const TextPair& batch : batches) {
       watcher->begin({.source = batch.source, .target = batch.target});
@@ -38,20 +51,6 @@ struct Watching {
     watcher->finish(heads, evidence);
     return evidence;
   }
-
- private:
-  class Observer : public ForwardObserver {
-   public:
-    explicit Observer(Watcher& watcher) : watcher_(watcher) {}
-    void attended(const AttentionSite& site, const Attention& attention,
-                  const MultiHeadAttention& layer, View<float, 3> z,
-                  View<const float, 2> lse) override {
-      watcher_.attended(site, attention, layer, z, lse);
-    }
-
-   private:
-    Watcher& watcher_;
-  };
 };
 
-}  // namespace headwise::testing
+}  // namespace headwise

@@ -52,7 +52,8 @@ class Watcher {
 
   virtual void begin(const WatchedBatch&) {}
   /// Whether the kernel shall gather statistics; `watch` may then ask it for more: key sets,
-  /// largest weights. The observer of an attention stays the same until finish.
+  /// largest weights. The observer of an attention stays the same from the first text to the last,
+  /// and can be looked at until finish.
   virtual bool watches_weights() const { return false; }
   virtual void watch(const AttentionSite&, const Attention&, AttentionObserver&) {}
   virtual void attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
@@ -63,7 +64,8 @@ class Watcher {
   virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
   virtual void end(View<const float, 2> /*hidden*/) {}
 
-  /// Whether the texts must be gone through once more, after another begin; asked after each time.
+  /// Whether it wants to go through the texts once more; asked after each time. Those who do not
+  /// see nothing of what the others go through.
   virtual bool again() { return false; }
 
   /// Adds its numbers to the measures of the heads, one Measures per head of the model (see
@@ -77,9 +79,10 @@ enum class WatchPass {
   relate,    // the corpus once more: pairs of heads
   treebank,  // sentences with trees
   coreference,
-  repeated,  // random sequences that are repeated
-  fields,    // probes: words of semantic fields
-  rare,      // probes: sentences with a rare word
+  alignment,  // the corpus, where it is aligned with what the decoder reads
+  repeated,   // random sequences that are repeated
+  fields,     // probes: words of semantic fields
+  rare,       // probes: sentences with a rare word
 };
 
 struct WatcherKind {
@@ -100,6 +103,7 @@ std::unique_ptr<Watcher> watch_repetition(const WatchContext& context);
 std::unique_ptr<Watcher> watch_relations(const WatchContext& context);
 std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context);
 std::unique_ptr<Watcher> watch_coreference(const WatchContext& context);
+std::unique_ptr<Watcher> watch_alignment(const WatchContext& context);
 std::unique_ptr<Watcher> watch_field_probe(const WatchContext& context);
 std::unique_ptr<Watcher> watch_rare_probe(const WatchContext& context);
 std::unique_ptr<Watcher> watch_divergence(const WatchContext& context);  // js

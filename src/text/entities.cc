@@ -98,6 +98,10 @@ class Mentions {
              fmt::format("{} parts with \"-\" between them", parts_.entity + 1),
              "the comment \"# global.Entity\" names the parts");
     }
+    if (parts.size() > 1 && reader_.entity_parts().empty()) {
+      refuse(brackets.line, "nothing says what the parts of a mention are", quote(inside),
+             "the comment \"# global.Entity\" before it", "# global.Entity = eid-etype-head-other");
+    }
     if (open_.size() == kMostOpen) {
       refuse(brackets.line, "too many mentions within each other", quote(brackets.text),
              fmt::format("at most {}", kMostOpen));

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -141,19 +142,12 @@ class CoreferenceMaker {
   Arrangement how_;
 };
 
-template <class T>
-void shuffle(std::vector<T>& list, Random& random) {
-  for (size_t i = list.size(); i > 1; --i) {
-    std::swap(list[i - 1], list[random.below(static_cast<uint32_t>(i))]);
-  }
-}
-
 /// 0, 0, 0, 1, 1, 1, … in an order without equal neighbours.
 std::vector<int> spread_fields(Random& random) {
   std::vector<int> order;
   for (int i = 0; i < kFieldsPerText * kFieldWords; ++i) order.push_back(i / kFieldWords);
   do {
-    shuffle(order, random);  // about one in ten will do
+    permute(order, random);  // about one in ten will do
   } while (std::ranges::adjacent_find(order) != order.end());
   return order;
 }
@@ -162,9 +156,9 @@ FieldItem field_item(const Words& words, uint64_t seed) {
   Random random(seed);
   std::vector<std::pair<std::string, std::vector<std::string>>> fields(words.fields.begin(),
                                                                        words.fields.end());
-  shuffle(fields, random);
+  permute(fields, random);
   fields.resize(kFieldsPerText);
-  for (auto& [name, list] : fields) shuffle(list, random);
+  for (auto& [name, list] : fields) permute(list, random);
   std::vector<int> order = spread_fields(random);
   const std::string& frame =
       words.field_sentences[random.below(static_cast<uint32_t>(words.field_sentences.size()))];

@@ -342,6 +342,48 @@ TEST_F(Treebank, EntitiesMayBeNestedInPartsOrWithoutWords) {
   EXPECT_EQ(shown(items[0]), "he: Ann of Ur, not Bo Cy in Ann of Ur Bo Cy Di he");
 }
 
+/// As CorefUD writes it: parts that are left out at the end, nested mentions of one entity,
+/// mentions that cross, one in two parts with others between, one of an empty node, links to other
+/// mentions, a comma and an escaped hyphen in names, ids that begin anew in every document.
+TEST_F(Treebank, EntitiesAsInCorefUd) {
+  const auto items = entities(
+      "# newdoc id = news-1;# global.Entity = eid-etype-head-minspan-infstat-link-identity;"
+      "# sent_id = news-1-1;# text = The mayor of Ur, Ann Lee, met her old friends, Bo and Cy.;"
+      "1|The|DET|2|det|Entity=(e1-person-2-1,2,6,7-new-coref-Ann_Lee%2DRoss;"
+      "2|mayor|NOUN|10|nsubj|_;3|of|ADP|4|case|_;"
+      "4|Ur|PROPN|2|nmod|Entity=(e2-place-1-1-new--Ur)|SpaceAfter=No;5|,|PUNCT|2|punct|_;"
+      "6|Ann|PROPN|2|appos|Entity=(e1-person-1-1,2-giv:act-appos;"
+      "7|Lee|PROPN|6|flat|Entity=e1)e1)|SpaceAfter=No;8|,|PUNCT|2|punct|_;9|met|VERB|0|root|_;"
+      "10|her|PRON|12|nmod:poss|Entity=(e3-person-3-1,2,3-new-ana(e1-person-1-1-giv:act-ana);"
+      "11|old|ADJ|12|amod|_;12|friends|NOUN|9|obj|SpaceAfter=No;13|,|PUNCT|14|punct|_;"
+      "14|Bo|PROPN|12|appos|Entity=(e4-person-1-1-new)|SplitAnte=e4<e3,e5<e3;"
+      "15|and|CCONJ|16|cc|_;16|Cy|PROPN|14|conj|Entity=(e5-person-1-1-new)e3)|SpaceAfter=No;"
+      "17|.|PUNCT|9|punct|_;;"
+      "# sent_id = news-1-2;# text = Both the guests and, he said, the hosts saw him.;"
+      "1|Both|CCONJ|3|cc:preconj|Entity=(e6[1/2]-person-3-1,2,3-new;2|the|DET|3|det|_;"
+      "3|guests|NOUN|11|nsubj|_;4|and|CCONJ|10|cc|Entity=e6[1/"
+      "2])|SpaceAfter=No;5|,|PUNCT|7|punct|_;"
+      "5.1|_|_|_|_|Entity=(e7-person-1);"
+      "6|he|PRON|7|nsubj|Bridge=e3<e4|Entity=(e4-person-1);7|said|VERB|11|parataxis|SpaceAfter=No;"
+      "8|,|PUNCT|7|punct|_;9|the|DET|10|det|Entity=(e6[2/2]-person-3-1,2,3-new(e8-person-2;"
+      "10|hosts|NOUN|3|conj|Entity=e6[2/2])e8);11|saw|VERB|0|root|_;"
+      "12|him|PRON|11|obj|Entity=(e5-person-1)|SpaceAfter=No;13|.|PUNCT|11|punct|_;;"
+      "# newdoc id = news-2;# sent_id = news-2-1;1|She|PRON|2|nsubj|Entity=(e1-person-1);"
+      "2|left|VERB|0|root|_");
+  std::vector<std::string> got;
+  for (const CoreferenceItem& item : items) {
+    const auto part = [&](TokenSpan bytes) {
+      return item.text.substr(bytes.begin, bytes.end - bytes.begin);
+    };
+    got.push_back(item.id + ": " + part(item.pronoun) + " = " + part(item.right) + ", not " +
+                  part(item.wrong));
+  }
+  // "her" has no other person before it; of two in one place the mention that begins last is
+  // nearest.
+  EXPECT_THAT(got, ElementsAre("news-1-2, word 6: he = Bo, not Cy",
+                               "news-1-2, word 12: him = Cy, not the hosts"));
+}
+
 TEST_F(Treebank, EntitiesNeedAntecedentsWithinReach) {
   const std::string begin = "1|Ann|PROPN|_|_|Entity=(a);2|Bo|PROPN|_|_|Entity=(b);;";
   const std::string gap = "1|and|CCONJ|_|_;;";
@@ -365,6 +407,8 @@ TEST_F(Treebank, RefusesBracketsThatDoNotFitTogether) {
   EXPECT_EQ(refused("(-person)"), "a.conllu, line 2: conllu: a mention without an entity");
   EXPECT_EQ(refused("(e1"), "a.conllu, line 2: conllu: a mention does not end");
   EXPECT_EQ(refused("e1)"), "a.conllu, line 2: conllu: a mention ends that did not begin");
+  EXPECT_EQ(refused("(e1-person)"),
+            "a.conllu, line 2: conllu: nothing says what the parts of a mention are");
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "(e";
   EXPECT_EQ(refused(deep), "a.conllu, line 2: conllu: too many mentions within each other");

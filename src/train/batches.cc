@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -26,13 +27,6 @@ enum class Purpose : uint32_t { order = 0xDA7A0001, batches, masks };
 /// A seed of its own for every purpose and epoch.
 uint64_t derive(uint64_t seed, Purpose purpose, int64_t epoch) {
   return derived_seed(seed, static_cast<uint64_t>(epoch), static_cast<uint32_t>(purpose), 0);
-}
-
-template <class T>
-void permute(std::vector<T>& values, Random random) {
-  for (size_t n = values.size(); n > 1; --n) {
-    std::swap(values[n - 1], values[random.below(static_cast<uint32_t>(n))]);
-  }
 }
 
 /// Every other pool from long to short, so that neighbours of different pools are alike, too.
@@ -127,7 +121,8 @@ Epoch::Epoch(const Examples& examples, const BatchSettings& settings, int64_t nu
   order_.resize(static_cast<size_t>(examples.size()));
   std::iota(order_.begin(), order_.end(), 0);
   if (settings.shuffle) {
-    permute(order_, Random(derive(settings.seed, Purpose::order, number)));
+    Random random(derive(settings.seed, Purpose::order, number));
+    permute(order_, random);
     sort_in_pools(order_, examples, kBatchesPerPool * settings.tokens);
   }
   begins_ = pack(order_, examples, settings.tokens);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "headwise/judge/verdict.h"
 #include "io/io_testing.h"
 #include "program/program.h"
 
@@ -98,6 +99,68 @@ TEST(ObserveVerb, GoesOnAfterTheLastFinishedPart) {
   EXPECT_THAT(model.errors, HasSubstr("another model"));
 }
 
+std::vector<std::string> with(std::vector<std::string> arguments,
+                              const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(ObserveVerb, ClosesHeadsTogether) {
+  const json evidence = evidence_of(
+      observe("gpt2", {"--json", "--measure", "matter", "--group", "early=L0,L1.H2", "--group",
+                       "L1.H0", "--ablate", "pairs,layers", "--pairs", "all"}));
+  ASSERT_EQ(evidence["groups"].size(), 2 + evidence["layers"].size());
+  EXPECT_EQ(evidence["groups"][0]["name"], "early");
+  EXPECT_EQ(evidence["groups"][0]["heads"].back(), "L1.H2");
+  for (const char* name : {"ablation_zero", "ablation_zero_half", "ablation_zero_random"}) {
+    EXPECT_TRUE(evidence["groups"][0][name]["value"].is_number()) << name;
+  }
+  EXPECT_EQ(evidence["groups"][1]["name"], "L1.H0");
+  EXPECT_EQ(evidence["pairs"]["synergy"]["all"].size(), evidence["heads"].size());
+}
+
+TEST(ObserveVerb, AddsGroupsToEvidence) {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "evidence.json").string();
+  const auto quick = observe("gpt2", {"-o", out, "--measure", "matter"});
+  ASSERT_EQ(run_program(quick).code, 0);
+  json before = json::parse(contents_of(out));
+  before["heads"][0]["ablation_zero"]["value"] = 123.;  // shows that it is not measured again
+  std::ofstream(out) << before;
+
+  Verdict verdict{.model = {.name = "gpt2",
+                            .architecture = before["model"]["architecture"],
+                            .sha256 = before["model"]["sha256"]},
+                  .categories = {{.role = "previous", .heads = {"L0.H0", "L1.H1"}}}};
+  for (const json& head : before["heads"]) verdict.heads.push_back({.head = head["head"]});
+  const std::string file = folder.write("verdict.json", to_json(verdict)).string();
+  const ProgramResult added =
+      run_program(with(quick, {"--append", "--verdict", file, "--group", "mine=L1"}));
+  ASSERT_EQ(added.code, 0) << added.errors;
+  json after = json::parse(contents_of(out));
+  ASSERT_EQ(after["groups"].size(), 2);
+  EXPECT_EQ(after["groups"][0]["name"], "mine");
+  EXPECT_EQ(after["groups"][1]["name"], "role:previous");
+  EXPECT_EQ(after["groups"][1]["heads"], json({"L0.H0", "L1.H1"}));
+  EXPECT_TRUE(after["groups"][1]["above_random"].is_number());
+  for (const char* field : {"heads", "loss", "pairs", "finished", "options"}) {
+    EXPECT_EQ(after[field], before[field]) << field;
+  }
+
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    const ProgramResult result = run_program(with(arguments, {"--append", "--verdict", file}));
+    EXPECT_EQ(result.code, 1) << result.out;
+    return result.errors;
+  };
+  EXPECT_THAT(refused(observe("gpt2_relu", {"-o", out})), HasSubstr("another model"));
+  EXPECT_THAT(refused(observe("gpt2", {"-o", out, "--ids", "4 4"})), HasSubstr("another text"));
+  EXPECT_THAT(refused(observe("gpt2", {"-o", out, "--loss", "fidelity"})),
+              HasSubstr("another loss"));
+  verdict.model.sha256 = "other";
+  (void)folder.write("verdict.json", to_json(verdict));
+  EXPECT_THAT(refused(quick), HasSubstr("the verdict is about another model"));
+}
+
 TEST(ObserveVerb, ShowsPeopleTheLayers) {
   const ProgramResult result =
       run_program(observe("marian", {"--decoder-ids", "60 7 9", "--decoder-ids", "60 3"}));
@@ -117,6 +180,11 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
   EXPECT_THAT(errors(observe("bert", {"--only", "L9"})), HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--resume"})), HasSubstr("-o"));
   EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("--data"));
+  EXPECT_THAT(errors(observe("marian", {"--alignment", "a"})), HasSubstr("--reference"));
+  EXPECT_THAT(errors(observe("bert", {"--append", "--group", "L0"})), HasSubstr("-o"));
+  EXPECT_THAT(errors(observe("bert", {"--append", "-o", "x"})), HasSubstr("--verdict"));
+  EXPECT_THAT(errors(observe("bert", {"--group", "a=L9"})), HasSubstr("L9"));
+  EXPECT_THAT(errors(observe("bert", {"--group", "=L0"})), HasSubstr("NAME=HEADS"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct Importance {
 
 struct HeadVerdict {
   std::string head{};         // "L3.H1"
-  std::vector<Role> roles{};  // the clearest first; "noise" or "unclear" if there is no other
+  std::vector<Role> roles{};  // the most special first; "noise" or "unclear" if there is no other
   Importance importance{};
   std::optional<Standing> standing{};  // none: its ablation was not measured
   std::vector<std::string> twins{};    // heads that could stand in for it, the nearest first
@@ -58,6 +58,7 @@ struct LayerVerdict {
   std::string layer{};                     // "L3"
   std::map<std::string, int64_t> roles{};  // how many of its heads have each
   std::optional<double> importance{};      // mean ablation_zero of its heads, else mean gradient
+  std::optional<Measure> closed{};         // ablation_zero of all its heads together
   double redundant = 0;                    // share of its heads that have a twin
   std::string advice{};                    // "thin", "freeze" or empty, as docs/judge.md says
   bool operator==(const LayerVerdict&) const = default;
@@ -67,12 +68,15 @@ struct Verdict {
   Evidence::ModelIdentity model{};
   std::string loss_task{};                     // empty: no loss was measured
   double loss = 0;                             // of the model with all its heads
-  double tolerance = 0;                        // of standings
+  double tolerance = 0;                        // of standings: how much the loss may rise
   std::map<std::string, double> thresholds{};  // that roles were given by
   std::vector<HeadVerdict> heads{};
   std::vector<Cluster> clusters{};
   std::vector<Category> categories{};
   std::vector<LayerVerdict> layers{};
+  /// Heads by gradient, ablation_zero, ablation_mean, entropy and confidence: those that should
+  /// matter most first, which are those of low entropy.
+  std::map<std::string, std::vector<std::string>> rankings{};
   /// Spearman correlation of the rankings: correlation["gradient"]["ablation_zero"].
   std::map<std::string, std::map<std::string, double>> correlation{};
 

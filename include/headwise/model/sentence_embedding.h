@@ -20,6 +20,8 @@ class SentencePooling {
   /// The mean over the tokens of a text, for models that describe nothing.
   static SentencePooling mean();
 
+  static SentencePooling find_or_mean(const std::filesystem::path& folder);
+
   SentencePooling(SentencePooling&&) noexcept;
   SentencePooling& operator=(SentencePooling&&) noexcept;
   ~SentencePooling();

@@ -13,8 +13,10 @@ namespace headwise {
 
 /// A text as the model reads it, with what is known about it.
 struct ObservedText {
-  std::vector<int32_t> ids{}, types{};    // types empty: all 0
-  std::vector<int32_t> decoder_ids{};     // of encoder-decoders
+  std::vector<int32_t> ids{}, types{};  // types empty: all 0
+  std::vector<int32_t> decoder_ids{};   // of encoder-decoders
+  /// The source tokens that each of the decoder's is aligned with, ascending; empty: not known.
+  std::vector<std::vector<int32_t>> aligned{};
   Encoding encoding{};                    // of the text; empty where only ids were given
   const TreeSentence* tree = nullptr;     // or none
   const CoreferenceItem* item = nullptr;  // or none

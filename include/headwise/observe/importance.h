@@ -73,10 +73,16 @@ struct ImportanceOptions {
 /// Adds to the heads of the evidence: gradient, gradient_normalised, ablation_zero and
 /// ablation_mean, with the examples that each got as n; to its loss; to its groups ablation_zero,
 /// and of named ones ablation_zero_half, ablation_zero_random and above_random; to its pairs
-/// synergy. `folder` is the model's. Heads that the loss does not look at are left out. Throws
+/// synergy. `folder` is the model's. Heads that the loss does not look at are left out, of groups
+/// too. Throws
 /// Error if the examples do not fit the model.
 void observe_importance(const Model& model, const std::filesystem::path& folder,
                         const EvaluationSet& set, const ImportanceOptions& options,
                         Evidence& evidence);
+
+/// Adds groups to evidence of the same model, and measures nothing else of it again. Throws Error,
+/// before it measures them, if the loss is not that of the evidence.
+void append_groups(const Model& model, const std::filesystem::path& folder,
+                   const EvaluationSet& set, const ImportanceOptions& options, Evidence& evidence);
 
 }  // namespace headwise

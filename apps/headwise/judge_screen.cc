@@ -1,0 +1,257 @@
+// Draws verdicts.
+#include "judge_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "headwise/judge/judge.h"
+#include "verb.h"
+
+namespace headwise::program {
+namespace {
+
+constexpr size_t kShown = 6;  // heads per line
+
+std::string painted(const std::string& text, uint32_t rgb, Color color) {
+  if (color == Color::none) return text;
+  const uint32_t r = rgb >> 16, g = rgb >> 8 & 0xff, b = rgb & 0xff;
+  const int ink = 2 * r + 5 * g + b > 8 * 110 ? 16 : 231;  // black on bright, white on dark
+  if (color == Color::full) {
+    return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;5;{}m{}\x1b[0m", r, g, b, ink, text);
+  }
+  const auto level = [](uint32_t value) { return (value * 5 + 127) / 255; };
+  return fmt::format("\x1b[48;5;{}m\x1b[38;5;{}m{}\x1b[0m",
+                     16 + 36 * level(r) + 6 * level(g) + level(b), ink, text);
+}
+
+bool can_go(const HeadVerdict& head) {
+  return head.standing == Standing::replaceable || head.standing == Standing::harmful;
+}
+
+const RoleKind& main_role(const HeadVerdict& head) {
+  return role_kind(head.roles.empty() ? "unclear" : head.roles.front().role);
+}
+
+/// 1 of "L3.H1".
+int64_t number_of(const std::string& head) {
+  int64_t number = 0;
+  const size_t at = head.rfind('H') + 1;
+  std::from_chars(head.data() + at, head.data() + head.size(), number);
+  return number;
+}
+
+std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
+
+/// The most frequent roles of a layer.
+std::string story(const LayerVerdict& layer) {
+  std::vector<std::pair<int64_t, std::string>> roles;
+  for (const RoleKind& kind : role_kinds()) {
+    const auto at = layer.roles.find(std::string(kind.name));
+    if (at != layer.roles.end()) roles.emplace_back(-at->second, at->first);
+  }
+  std::ranges::stable_sort(roles, {}, &std::pair<int64_t, std::string>::first);
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(3, roles.size()); ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", roles[i].second, -roles[i].first);
+  }
+  return text;
+}
+
+std::string grid(const Verdict& verdict, Color color, int64_t width) {
+  int64_t columns = 0;
+  std::map<std::string, std::map<int64_t, const HeadVerdict*>> rows;
+  for (const HeadVerdict& head : verdict.heads) {
+    const int64_t number = std::clamp<int64_t>(number_of(head.head), 0, 999);
+    rows[layer_of(head.head)][number] = &head;
+    columns = std::max(columns, number + 1);
+  }
+  constexpr int64_t kLayer = 9, kStory = 48;
+  const bool narrow = kLayer + 3 * columns + kStory > width;
+  std::string text(kLayer, ' ');
+  for (int64_t h = 0; h < columns; ++h) {
+    text += narrow ? fmt::format("{:>2}", h % 10) : fmt::format("{:>3}", h);
+  }
+  text += "   mostly; what closing one head adds; advice\n";
+  for (const LayerVerdict& layer : verdict.layers) {
+    text += fmt::format("{:<{}}", layer.layer, kLayer);
+    const auto& heads = rows[layer.layer];
+    for (int64_t h = 0; h < columns; ++h) {
+      const auto at = heads.find(h);
+      text += narrow ? "" : " ";
+      if (at == heads.end()) {
+        text += "  ";
+        continue;
+      }
+      const RoleKind& kind = main_role(*at->second);
+      const char letter =
+          can_go(*at->second) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
+      text += painted(fmt::format(" {}", letter), kind.color, color);
+    }
+    text += fmt::format("   {}", story(layer));
+    if (layer.importance) text += fmt::format("; {:+.4f}", *layer.importance);
+    if (layer.closed) text += fmt::format(", all together {:+.4f}", layer.closed->value);
+    if (!layer.advice.empty()) text += fmt::format("; {}", layer.advice);
+    text += "\n";
+  }
+  return text;
+}
+
+/// The letters that the grid has.
+std::string legend(const Verdict& verdict, Color color) {
+  std::map<std::string_view, int64_t> first;
+  bool any_small = false;
+  for (const HeadVerdict& head : verdict.heads) {
+    ++first[main_role(head).name];
+    any_small = any_small || can_go(head);
+  }
+  std::string text = "\n";
+  for (const RoleKind& kind : role_kinds()) {
+    const auto at = first.find(kind.name);
+    if (at == first.end()) continue;
+    text += fmt::format("{} {:<12}{:>4}  {}\n",
+                        painted(fmt::format(" {} ", kind.letter), kind.color, color), kind.name,
+                        at->second, kind.meaning);
+  }
+  text += "Each head by its most special role; --explain LIST tells the others.";
+  if (any_small) text += " Small letter: the model\ndoes without this head.";
+  return text + "\n";
+}
+
+/// "L5.H3 +0.0352  L5.H10 +0.0351 …", those that matter most first.
+std::string with_ablations(std::vector<const HeadVerdict*> heads) {
+  std::ranges::stable_sort(heads, std::ranges::greater(), [](const HeadVerdict* head) {
+    return head->importance.ablation_zero->value;
+  });
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, heads.size()); ++i) {
+    text += fmt::format("  {} {:+.4f}", heads[i]->head, heads[i]->importance.ablation_zero->value);
+  }
+  return text + (heads.size() > kShown ? "  …" : "");
+}
+
+std::string standings(const Verdict& verdict) {
+  std::map<Standing, std::vector<const HeadVerdict*>> heads;
+  for (const HeadVerdict& head : verdict.heads) {
+    if (head.standing) heads[*head.standing].push_back(&head);
+  }
+  if (heads.empty()) {
+    return "\nhow much heads matter was not measured: headwise observe --measure matter\n";
+  }
+  std::string text = fmt::format(
+      "\nhow much heads matter: {}{}, {:.4g} tolerated\n", verdict.loss_task,
+      verdict.loss_task == "fidelity" ? " (1 - cosine)" : fmt::format(" loss {:.4f}", verdict.loss),
+      verdict.tolerance);
+  for (const auto& [standing, all] : heads) {
+    text += fmt::format("{:<14}{:>4} {}\n", to_string(standing), all.size(), with_ablations(all));
+  }
+  return text;
+}
+
+/// Heads side by side, by each ranking, and how far the rankings agree.
+std::string rankings(const Verdict& verdict) {
+  constexpr std::pair<const char*, const char*> kOrders[] = {{"ablation_zero", "ablation"},
+                                                             {"ablation_mean", "by its mean"},
+                                                             {"gradient", "gradient"},
+                                                             {"entropy", "low entropy"},
+                                                             {"confidence", "high confidence"}};
+  const auto reference = verdict.rankings.contains("ablation_zero") ? "ablation_zero" : "gradient";
+  const auto row = verdict.correlation.find(reference);
+  std::string text;
+  for (const auto& [name, title] : kOrders) {
+    const auto at = verdict.rankings.find(name);
+    if (at == verdict.rankings.end()) continue;
+    text += fmt::format("{:<18}", title);
+    for (size_t i = 0; i < std::min(kShown, at->second.size()); ++i) {
+      text += fmt::format("{:<11}", at->second[i]);
+    }
+    if (row != verdict.correlation.end() && row->second.contains(name)) {
+      text += fmt::format("{:+.2f}", row->second.at(name));
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  if (text.empty()) return text;
+  return fmt::format(
+      "\nrankings, the first heads of each{}\n{}",
+      row == verdict.correlation.end()
+          ? ""
+          : fmt::format("; last: rank correlation with {}",
+                        reference == std::string("gradient") ? "gradient" : "ablation"),
+      text);
+}
+
+std::string twins(const Verdict& verdict) {
+  std::string text;
+  for (const Cluster& cluster : verdict.clusters) {
+    text += fmt::format("{:<14}{} could stand in for it\n", cluster.front(),
+                        fmt::join(cluster.begin() + 1, cluster.end(), ", "));
+  }
+  std::string backups;
+  for (const HeadVerdict& head : verdict.heads) {
+    for (const std::string& other : head.backups) {
+      const auto& back = verdict.head(other).backups;
+      const bool told = std::ranges::find(back, head.head) != back.end() &&
+                        std::ranges::find(verdict.heads, other, &HeadVerdict::head) <
+                            std::ranges::find(verdict.heads, head.head, &HeadVerdict::head);
+      if (!told) backups += fmt::format("{:<14}{} and it back each other up\n", head.head, other);
+    }
+  }
+  if (text.empty() && backups.empty()) return "";
+  return "\ntwins and backups\n" + text + backups;
+}
+
+/// What closing all heads of a role did.
+std::string categories(const Verdict& verdict) {
+  std::string text;
+  for (const Category& category : verdict.categories) {
+    if (!category.measured) continue;
+    text += fmt::format("{:<14}{:>6}", category.role, category.heads.size());
+    for (const char* name :
+         {"ablation_zero", "ablation_zero_half", "ablation_zero_random", "above_random"}) {
+      const Measure* const measure = category.measured->find(name);
+      text +=
+          fmt::format("{:>12}", measure == nullptr ? "" : fmt::format("{:+.4f}", measure->value));
+    }
+    text += "\n";
+  }
+  if (text.empty()) return text;
+  return fmt::format("\n{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "role", "heads", "all closed",
+                     "half", "as many", "of draws") +
+         fmt::format("{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "", "", "", "of them", "at random",
+                     "below") +
+         text;
+}
+
+}  // namespace
+
+std::string for_people(const Verdict& verdict, Color color, int64_t width) {
+  return fmt::format("{}: {}, {} heads\n\n", verdict.model.name, verdict.model.architecture,
+                     grouped(std::ssize(verdict.heads))) +
+         grid(verdict, color, width) + legend(verdict, color) + standings(verdict) +
+         rankings(verdict) + twins(verdict) + categories(verdict);
+}
+
+std::string role_table(Color color) {
+  std::string text = "roles, from the special to the general\n";
+  for (const RoleKind& kind : role_kinds()) {
+    text += fmt::format("{} {:<13}{:<12}{}\n",
+                        painted(fmt::format(" {} ", kind.letter), kind.color, color), kind.name,
+                        kind.group, kind.meaning);
+  }
+  text +=
+      "\nNot claimed: roles in discourse, and roles for one task. Nothing that is measured shows "
+      "them.\n\nthresholds, changed by --threshold NAME=VALUE\n";
+  for (const Threshold& threshold : thresholds()) {
+    text += fmt::format("{:<14}{:>6}  {}\n", threshold.name, threshold.value, threshold.meaning);
+  }
+  return text;
+}
+
+}  // namespace headwise::program

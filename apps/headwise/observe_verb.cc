@@ -1,0 +1,279 @@
+// Reads what heads are watched on, measures, and keeps what is done.
+#include "observe_verb.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iterator>
+#include <span>
+
+#include "corpus.h"
+#include "headwise/core/error.h"
+#include "headwise/io/tensor_file.h"
+#include "io/file.h"
+#include "io/sha256.h"
+#include "observe_groups.h"
+#include "progress.h"
+
+namespace headwise::program {
+namespace {
+
+constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
+
+std::string hash_of(std::span<const std::filesystem::path> files) {
+  Sha256 sha;
+  for (const std::filesystem::path& file : files) {
+    sha.add(MappedFile(file).bytes());
+    throw_if_interrupted();
+  }
+  return sha.finish();
+}
+
+std::string hash_of(const ObservedCorpus& corpus) {
+  Sha256 sha;
+  for (const ObservedText& text : corpus.texts) {
+    const uint64_t sizes[] = {text.ids.size(), text.types.size(), text.decoder_ids.size()};
+    sha.add(std::as_bytes(std::span(sizes)));
+    sha.add(std::as_bytes(std::span(text.ids)));
+    sha.add(std::as_bytes(std::span(text.types)));
+    sha.add(std::as_bytes(std::span(text.decoder_ids)));
+  }
+  return sha.finish();
+}
+
+/// The last part of a folder's path, or an id as it was given.
+std::string name_of(const std::string& model) {
+  if (!std::filesystem::is_directory(model)) return model;
+  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
+void read_texts(const ObserveVerb& verb, const Session& session, const CommonOptions& common,
+                ObserveData& data) {
+  if (verb.input.has_input()) {
+    data.corpus = read_corpus(verb.input, session, common, {verb.alignment, verb.sample});
+  }
+  if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
+  if (!verb.coreference.empty()) {
+    const bool entities = verb.coreference.find(".conllu") != std::string::npos;
+    data.coreference = entities ? read_entities(verb.coreference) : read_gap(verb.coreference);
+  }
+  const auto cut = [&](auto& items) {
+    if (verb.sample > 0 && std::ssize(items) > verb.sample) items.resize(verb.sample);
+  };
+  cut(data.treebank);
+  cut(data.coreference);
+  if (data.corpus.texts.empty() && session.tokenizer() != nullptr) {
+    // What heads look at can be seen in any text.
+    data.corpus.name = verb.treebank;
+    for (const TreeSentence& tree : data.treebank) {
+      data.corpus.texts.push_back(
+          observed_text(session.model(), *session.tokenizer(), tree.text, tree.id));
+    }
+  }
+}
+
+/// What shows how much heads matter: --data, or the texts that were given.
+std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& session,
+                                       const ObservedCorpus& corpus, const CommonOptions& common) {
+  const ModelConfig& config = session.config();
+  const LossTask task = verb.loss.empty() ? natural_loss(config) : loss_task(verb.loss);
+  std::optional<EvaluationSet> set;
+  if (!verb.data.empty()) {
+    if (session.tokenizer() == nullptr) {
+      throw Error({.what = "the model has no tokenizer",
+                   .where = "--data",
+                   .expected = "a model that reads text",
+                   .hint = "give token ids: --ids \"5 9 3\""});
+    }
+    set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()), *session.tokenizer(),
+                          config, common.seed);
+  } else if (!corpus.texts.empty()) {
+    TokenBatch source, target;
+    for (const ObservedText& text : corpus.texts) {
+      source.add(text.ids, text.types);
+      if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
+    }
+    const bool hides = session.tokenizer() != nullptr && session.tokenizer()->special_tokens().mask;
+    if (task == LossTask::lm) {
+      set = next_tokens(source);
+    } else if (task == LossTask::mlm && hides) {
+      set = hidden_tokens(source, masking_of(*session.tokenizer(), config), common.seed);
+    } else if (task == LossTask::fidelity) {
+      set = unlabelled(source, target);
+    } else if (!verb.loss.empty()) {
+      misuse(fmt::format("--loss {}: --data names the file with what is wanted", verb.loss));
+    }
+  } else if (!verb.loss.empty()) {
+    misuse("--loss: give texts, or --data");
+  }
+  if (!set) return set;
+  const bool asked = !verb.loss.empty() || !verb.data.empty();
+  if (!asked && task != LossTask::fidelity && set->examples.all.scored() == 0) return std::nullopt;
+  if (verb.sample > 0) sample_examples(*set, verb.sample, common.seed);
+  if (verb.positions) sample_positions(*set, *verb.positions, common.seed);
+  return set;
+}
+
+Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+               const CommonOptions& common) {
+  Evidence evidence = no_evidence(session.model());
+  const TensorFiles weights = TensorFiles::open(session.folder());
+  evidence.model = {.name = name_of(verb.input.model),
+                    .architecture = session.config().architecture.empty()
+                                        ? session.config().model_type
+                                        : session.config().architecture,
+                    .sha256 = hash_of(weights.files())};
+  if (!data.corpus.texts.empty()) {
+    evidence.corpora["text"] = {.name = data.corpus.name,
+                                .sha256 = hash_of(data.corpus),
+                                .texts = std::ssize(data.corpus.texts),
+                                .tokens = data.corpus.tokens()};
+  }
+  const auto add_file = [&](const char* kind, const std::string& file, int64_t items) {
+    if (file.empty()) return;
+    const std::filesystem::path path = file;
+    evidence.corpora[kind] = {.name = file, .sha256 = hash_of(std::span(&path, 1)), .texts = items};
+  };
+  add_file("treebank", verb.treebank, std::ssize(data.treebank));
+  add_file("coreference", verb.coreference, std::ssize(data.coreference));
+  add_file("alignment", verb.alignment, std::ssize(data.corpus.texts));
+  if (!verb.data.empty()) {
+    const Files files(verb.data.begin(), verb.data.end());
+    evidence.corpora["data"] = {.name = fmt::format("{}", fmt::join(verb.data, " ")),
+                                .sha256 = hash_of(files),
+                                .texts = data.evaluation ? data.evaluation->size() : 0};
+  }
+  add_file("verdict", verb.verdict, 0);
+  add_file("lexicon", verb.no_probes ? "" : verb.lexicon, 0);
+  evidence.options = {{"seed", std::to_string(common.seed)},
+                      {"pairs", verb.pairs},
+                      {"sample", std::to_string(verb.sample)},
+                      {"measure", fmt::format("{}", fmt::join(verb.measure, ","))},
+                      {"only", verb.only},
+                      {"loss", verb.loss},
+                      {"ablate", fmt::format("{}", fmt::join(verb.ablate, ","))},
+                      {"groups", fmt::format("{}", fmt::join(verb.groups, ";"))},
+                      {"race", verb.race ? fmt::format("{}", *verb.race) : ""},
+                      {"positions", verb.positions ? fmt::format("{}", *verb.positions) : ""},
+                      {"probes", verb.no_probes ? "no" : "yes"},
+                      {"gates", fmt::format("{}", fmt::join(verb.input.gates, ","))}};
+  return evidence;
+}
+
+/// What an interrupted run left, if it was the same one.
+std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  Evidence left = evidence_from_json(read_file(file, kMostEvidence), file);
+  const auto check = [&](bool same, const char* what) {
+    if (same) return;
+    throw Error({.what = "the observation to be continued was another one",
+                 .where = file,
+                 .got = fmt::format("another {}", what),
+                 .expected = "the same model, data and options",
+                 .hint = "leave --resume away to begin anew"});
+  };
+  check(left.model == fresh.model, "model");
+  check(left.corpora == fresh.corpora, "text, treebank, coreference, alignment, data or lexicon");
+  const bool same = std::ranges::all_of(fresh.options, [&](const auto& option) {
+    const auto at = left.options.find(option.first);
+    return at != left.options.end() && at->second == option.second;
+  });
+  check(same, "set of options");
+  return left;
+}
+
+ImportanceOptions importance_options(const ObserveVerb& verb, const Session& session,
+                                     const Evidence& fresh) {
+  ImportanceOptions options{.race = verb.race,
+                            .groups = named_groups(verb.groups, session.model()),
+                            .layers = verb.ablates("layers")};
+  if (verb.ablates("pairs")) {
+    options.pairs =
+        verb.pairs == "all" ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention;
+  }
+  options.load.allow_nonfinite = verb.input.allow_nonfinite;
+  if (!verb.verdict.empty()) {
+    std::ranges::copy(groups_of_verdict(verb.verdict, session.model(), fresh.model),
+                      std::back_inserter(options.groups));
+  }
+  return options;
+}
+
+}  // namespace
+
+ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
+                              const CommonOptions& common) {
+  ObserveData data;
+  read_texts(verb, session, common, data);
+  if (verb.wants("matter") || verb.append) {
+    data.evaluation = read_loss(verb, session, data.corpus, common);
+    data.folder = session.folder();
+  }
+  return data;
+}
+
+Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                           const CommonOptions& common) {
+  Evidence so_far = begin(verb, session, data, common);
+  ObserveOptions options{.look = verb.wants("look"),
+                         .know = verb.wants("know"),
+                         .relate = verb.wants("relate"),
+                         .matter = verb.wants("matter"),
+                         .probes = !verb.no_probes,
+                         .all_pairs = verb.pairs == "all",
+                         .gates = session.gates(),
+                         .seed = common.seed,
+                         .importance = importance_options(verb, session, so_far)};
+  if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);
+  if (!verb.only.empty()) options.only = session.model().find_heads(verb.only);
+  const std::string part_file = common.out + ".part";
+  if (verb.resume) {
+    if (std::optional<Evidence> left = left_over(part_file, so_far)) so_far = std::move(*left);
+  }
+  std::optional<PartProgress> progress(common.quiet);
+  options.progress = [&](const std::string& part, int64_t done, int64_t total) {
+    progress->advance(part, done, total);
+  };
+  if (!common.out.empty()) {
+    options.saved = [&](const Evidence& evidence) {
+      write_file_whole(part_file, to_json(evidence));
+    };
+  }
+  const Evidence evidence = observe(session.model(), session.tokenizer(), data, options, so_far);
+  progress.reset();
+  if (!common.out.empty()) {
+    write_file_whole(common.out, to_json(evidence));
+    std::filesystem::remove(part_file);
+  }
+  return evidence;
+}
+
+Evidence append_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                          const CommonOptions& common) {
+  const Evidence fresh = begin(verb, session, data, common);
+  Evidence evidence = evidence_from_json(read_file(common.out, kMostEvidence), common.out);
+  check_appendable(evidence, fresh, common.out);
+  if (!data.evaluation) misuse("--append: give the texts, or --data, that the loss was taken over");
+  ImportanceOptions options = importance_options(verb, session, fresh);
+  options.gates = session.gates();
+  options.seed = common.seed;
+  for (const HeadIndex& head :
+       verb.only.empty() ? std::vector<HeadIndex>() : session.model().find_heads(verb.only)) {
+    options.heads.push_back(session.model().attentions()[head.site].first + head.index);
+  }
+  {
+    PartProgress progress(common.quiet);
+    options.progress = [&](std::string_view part, int64_t done, int64_t total) {
+      progress.advance(part, done, total);
+    };
+    append_groups(session.model(), session.folder(), *data.evaluation, options, evidence);
+  }
+  for (const auto& [kind, corpus] : fresh.corpora) {
+    if (kind == "verdict") evidence.corpora[kind] = corpus;
+  }
+  write_file_whole(common.out, to_json(evidence));
+  return evidence;
+}
+
+}  // namespace headwise::program

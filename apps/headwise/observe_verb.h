@@ -1,0 +1,48 @@
+// The work of headwise observe, for all verbs that observe.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/observe/observe.h"
+#include "inputs.h"
+#include "verb.h"
+
+namespace headwise::program {
+
+/// What observe is asked for.
+struct ObserveVerb {
+  InputOptions input{};
+  std::string treebank{}, coreference{}, alignment{};
+  std::vector<std::string> measure{};
+  std::string only{}, pairs = "layer";
+  int64_t sample = 0;
+  std::string lexicon{};
+  std::string loss{}, verdict{};
+  std::vector<std::string> data{}, ablate{}, groups{};
+  std::optional<double> race{}, positions{};
+  bool no_probes = false, resume = false, append = false;
+
+  bool ablates(const char* what) const { return std::ranges::find(ablate, what) != ablate.end(); }
+
+  bool wants(const std::string& part) const {
+    return measure.empty() || std::ranges::find(measure, part) != measure.end();
+  }
+};
+
+/// Texts, treebank, pronouns, and what the loss is taken over.
+ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
+                              const CommonOptions& common);
+
+/// Measures what the data allow, with a progress line. --out gets the evidence; until it is done,
+/// what is known by then stands in a file beside it.
+Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                           const CommonOptions& common);
+
+/// Adds groups of heads to the evidence of --out.
+Evidence append_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                          const CommonOptions& common);
+
+}  // namespace headwise::program

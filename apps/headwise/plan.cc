@@ -1,0 +1,264 @@
+// headwise plan: which heads go, for which budget.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/io/model_folder.h"
+#include "headwise/judge/verdict.h"
+#include "headwise/plan/make_plan.h"
+#include "inputs.h"
+#include "io/file.h"
+#include "plan_screen.h"
+#include "progress.h"
+
+namespace headwise::program {
+namespace {
+
+struct PlanVerb {
+  std::string verdict{}, model{}, loss{}, order{}, keep{}, max_loss{};
+  std::vector<std::string> data{}, curves{};
+  int64_t sample = 0;
+  PlanOptions plan{};
+};
+
+constexpr int64_t kMostVerdict = int64_t{1} << 28;  // bytes of a file
+
+/// "0.6" or "60%".
+std::optional<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || after != end || !std::isfinite(value) || value < 0) {
+    return std::nullopt;
+  }
+  return percent ? value / 100 : value;
+}
+
+/// At most 1 unless told.
+CLI::Validator is_share(double most = 1) {
+  const auto check = [most](const std::string& text) -> std::string {
+    const std::optional<double> share = parse_share(text);
+    if (!share) return fmt::format("{} is no share, such as 0.6 or 60%", text);
+    return *share <= most ? "" : fmt::format("{} is more than all", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// The budgets that were asked for, by their options.
+std::vector<const char*> budgets(const PlanVerb& verb) {
+  std::vector<const char*> given;
+  if (!verb.keep.empty()) given.push_back("--keep");
+  if (verb.plan.heads) given.push_back("--heads");
+  if (verb.plan.speedup) given.push_back("--speedup");
+  if (!verb.max_loss.empty()) given.push_back("--max-loss");
+  if (!verb.plan.drop.empty()) given.push_back("--drop");
+  return given;
+}
+
+void check(const PlanVerb& verb) {
+  const std::vector<const char*> given = budgets(verb);
+  if (given.empty() && verb.plan.keep_roles.empty()) {
+    misuse(
+        "a budget is missing: --keep, --heads, --speedup, --max-loss or --drop; or --keep-roles, "
+        "and all else goes");
+  }
+  if (given.size() > 1) {
+    misuse(fmt::format("{}: a plan has one budget", fmt::join(given, " and ")));
+  }
+  if (!verb.plan.drop.empty() && verb.plan.uniform) {
+    misuse("--drop names heads, which --uniform would have to choose");
+  }
+  if (!verb.plan.drop.empty() && !verb.order.empty()) {
+    misuse("--drop names heads, which need no --order");
+  }
+  const auto needs = [&](bool asked, const char* option, bool data) {
+    if (asked && (verb.model.empty() || (data && verb.data.empty()))) {
+      misuse(fmt::format("{}: this must be measured: give --model{}", option,
+                         data ? " and --data" : ""));
+    }
+  };
+  needs(verb.order == "greedy", "--order greedy", true);
+  needs(!verb.curves.empty(), "--curves", true);
+  needs(!verb.max_loss.empty(), "--max-loss", true);
+  needs(verb.plan.speedup.has_value(), "--speedup", false);
+  needs(!verb.data.empty(), "--data", false);
+  if (verb.plan.uniform && verb.model.empty()) {
+    misuse("--uniform: --model says how heads share keys and biases");
+  }
+  if (!verb.loss.empty() && verb.data.empty()) misuse("--loss: --data names what it is taken over");
+}
+
+EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verdict& verdict,
+                        const CommonOptions& common) {
+  if (session.tokenizer() == nullptr) {
+    throw Error({.what = "the model has no tokenizer",
+                 .where = "--data",
+                 .expected = "a model that reads text"});
+  }
+  LossTask task = natural_loss(session.config());
+  if (!verdict.loss_task.empty()) task = loss_task(verdict.loss_task);
+  if (!verb.loss.empty()) task = loss_task(verb.loss);
+  EvaluationSet set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()),
+                                      *session.tokenizer(), session.config(), common.seed);
+  if (verb.sample > 0) sample_examples(set, verb.sample, common.seed);
+  return set;
+}
+
+void make_plan(PlanVerb verb, const CommonOptions& common) {
+  check(verb);
+  const Verdict verdict = verdict_from_json(read_file(verb.verdict, kMostVerdict), verb.verdict);
+  if (!verb.keep.empty()) verb.plan.keep = parse_share(verb.keep);
+  if (!verb.max_loss.empty()) verb.plan.max_loss = parse_share(verb.max_loss);
+  if (!verb.order.empty()) verb.plan.order = head_order(verb.order);
+  for (const std::string& order : verb.curves) verb.plan.curves.push_back(head_order(order));
+  verb.plan.seed = common.seed;
+
+  PlanData data;
+  std::optional<Session> session;
+  std::optional<EvaluationSet> set;
+  if (!verb.model.empty()) data.folder = find_model(verb.model);
+  if (!verb.data.empty() || verb.plan.speedup) {
+    session.emplace(InputOptions{.model = verb.model});
+    data.model = &session->model();
+    data.tokenizer = session->tokenizer();
+  }
+  if (!verb.data.empty()) {
+    set = read_data(verb, *session, verdict, common);
+    data.evaluation = &*set;
+  }
+  std::optional<PartProgress> progress(common.quiet);
+  data.progress = [&](std::string_view step, int64_t done, int64_t total) {
+    progress->advance(step, done, total);
+  };
+  const Plan made = plan(verdict, verb.plan, data);
+  progress.reset();
+  const std::string json = to_json(made);
+  if (!common.out.empty()) write_file_whole(common.out, json);
+  CommonOptions screen = common;
+  screen.out.clear();
+  deliver(screen,
+          common.json ? json : for_people(made, set ? std::string(to_string(set->task)) : ""));
+  if (!common.out.empty()) note(common, fmt::format("{} has the plan", common.out));
+}
+
+void add_budgets(CLI::App& verb, PlanVerb& options) {
+  const char* const group = "Budget: one of these";
+  verb.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
+      ->check(is_share())
+      ->type_name("SHARE")
+      ->group(group);
+  verb.add_option("--heads", options.plan.heads, "At most so many heads stay")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--speedup", options.plan.speedup,
+                  "A forward pass gets so many times as fast on this machine, as far as can be "
+                  "predicted")
+      ->check(finite(1))
+      ->type_name("S")
+      ->group(group);
+  verb.add_option("--max-loss", options.max_loss,
+                  "As many go as the loss can bear, which rises by no more than this share: 1%")
+      ->check(is_share(1e9))
+      ->type_name("SHARE")
+      ->group(group);
+  verb.add_option("--drop", options.plan.drop, "These go: role:delimiter, L3.H1, L4")
+      ->type_name("LIST")
+      ->group(group);
+}
+
+void add_constraints(CLI::App& verb, PlanVerb& options) {
+  const char* const group = "Constraints";
+  verb.add_option("--keep-roles", options.plan.keep_roles,
+                  "Heads of these roles stay; without a budget, all else goes")
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->group(group);
+  verb.add_option("--at-least", options.plan.at_least,
+                  "So many heads stay in every layer; default: 1")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
+      ->type_name("K")
+      ->group(group);
+  verb.add_flag("--uniform", options.plan.uniform,
+                "As many heads stay in every layer, in groups of equal size")
+      ->group(group);
+}
+
+void add_measuring(CLI::App& verb, PlanVerb& options) {
+  const char* const group = "What must be measured";
+  const auto orders = [] {
+    return CLI::IsMember({"gradient", "ablation", "entropy", "random", "twins-first", "greedy"})
+        .description("");
+  };
+  verb.add_option("--order", options.order,
+                  "Which heads go first: gradient (default), ablation, entropy, random, "
+                  "twins-first or greedy, which measures again after each step")
+      ->check(orders())
+      ->type_name("ORDER");
+  verb.add_option("--model", options.model, "A Hugging Face folder, or an id in the local cache")
+      ->type_name("MODEL")
+      ->group(group);
+  add_list(verb, "--data", options.data,
+           "What the loss is taken over, as in docs/data.md; translate takes two")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_option("--loss", options.loss,
+                  "lm, mlm, classify, translate, similarity or fidelity; default: the verdict's")
+      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
+                  .description(""))
+      ->type_name("TASK")
+      ->group(group);
+  verb.add_option("--sample", options.sample, "At most so many examples, drawn by the seed")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--curves", options.curves,
+                  "Measure the loss over heads removed in these orders, and at random")
+      ->delimiter(',')
+      ->check(orders())
+      ->type_name("LIST")
+      ->group(group);
+  verb.add_option("--draws", options.plan.draws,
+                  "Random orders that a curve is the mean of; default: 5")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--step", options.plan.step,
+                  "Greedy: heads that go before the others are measured again; default: 1")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
+      ->type_name("N")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, CommonOptions& common) {
+  const auto options = std::make_shared<PlanVerb>();
+  CLI::App& verb = add_verb(
+      app, "plan", "Which heads go, for which budget",
+      "A verdict says how much heads matter; with a model and data, the plan says what it costs.\n"
+      "-o FILE gets the plan as JSON, for prune: see docs/formats.md.\n\n"
+      "Example:\n"
+      "  headwise plan verdict.json --keep 0.6 --model ./minilm --data reviews.txt -o plan.json",
+      common, [options, &common] { make_plan(*options, common); });
+  verb.add_option("VERDICT", options->verdict, "verdict.json, as headwise judge wrote it")
+      ->required()
+      ->type_name("");
+  add_budgets(verb, *options);
+  add_constraints(verb, *options);
+  add_measuring(verb, *options);
+}
+
+}  // namespace headwise::program

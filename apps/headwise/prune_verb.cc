@@ -1,0 +1,147 @@
+// Prunes, measures what came of it, and says so.
+#include "prune_verb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
+#include "headwise/observe/observe.h"
+#include "json_writer.h"
+
+namespace headwise::program {
+namespace {
+
+PrunedState state_of(const Model& model, const std::filesystem::path& folder, int64_t heads,
+                     const std::optional<EvaluationSet>& set, const Model* original) {
+  PrunedState state{.heads = heads, .summary = summarize(folder)};
+  if (!set) return state;
+  if (set->task == LossTask::fidelity && original != nullptr) {
+    state.loss =
+        LossEvidence{.task = "fidelity",
+                     .value = infidelity(model, *original, folder, set->examples.all.source,
+                                         set->examples.all.target),
+                     .examples = set->size()};
+    return state;
+  }
+  Evidence evidence = no_evidence(model);
+  observe_importance(
+      model, folder, *set,
+      {.gradient = false,
+       .ablation_zero = false,
+       .ablation_mean = false,
+       .progress = [](std::string_view, int64_t, int64_t) { throw_if_interrupted(); }},
+      evidence);
+  state.loss = evidence.loss;
+  return state;
+}
+
+void write_state(JsonWriter& json, const char* name, const PrunedState& state,
+                 std::span<const SpeedComparison> speed, double SpeedComparison::*seconds) {
+  json.key(name);
+  json.begin_object();
+  json.field("heads", state.heads);
+  json.field("parameters", state.summary.parameters);
+  json.field("attention_parameters", state.summary.attention_parameters);
+  json.field("bytes", state.summary.bytes);
+  if (state.loss) {
+    json.key("loss");
+    json.begin_object();
+    json.field("task", state.loss->task);
+    json.field("value", state.loss->value);
+    json.field("examples", state.loss->examples);
+    for (const auto& [score, value] : state.loss->scores) json.field(score, value);
+    json.end_object();
+  }
+  json.key("speed");
+  json.begin_array();
+  for (const SpeedComparison& at : speed) {
+    json.begin_object();
+    json.field("texts", at.texts);
+    json.field("tokens", at.tokens);
+    json.field("seconds", at.*seconds);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+}  // namespace
+
+PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
+                               const std::string& out) {
+  PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
+                       .compensate = std::string(to_string(work.how.compensate)),
+                       .out = out};
+  outcome.proof = prune(session.model(), session.folder(), work.drop, out, work.how);
+  const Model after = Model::load(out, work.how.load);
+  const std::string dropped = fmt::format("{}", fmt::join(work.drop, ","));
+  const int64_t heads = session.model().heads();
+  const int64_t left =
+      work.drop.empty() ? heads : heads - std::ssize(session.model().find_heads(dropped));
+  outcome.before = state_of(session.model(), session.folder(), heads, work.quality, nullptr);
+  outcome.after = state_of(after, out, left, work.quality, &session.model());
+  outcome.speed = compare_speed(session.model(), after, work.tokens, throw_if_interrupted);
+  return outcome;
+}
+
+std::string to_json(const PruneOutcome& outcome) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("form", outcome.form);
+  json.field("compensate", outcome.compensate);
+  json.field("folder", outcome.out);
+  write_state(json, "before", outcome.before, outcome.speed, &SpeedComparison::before);
+  write_state(json, "after", outcome.after, outcome.speed, &SpeedComparison::after);
+  json.key("proof");
+  json.begin_object();
+  json.field("max_difference", outcome.proof.max_difference);
+  json.field("texts", outcome.proof.texts);
+  json.field("tokens", outcome.proof.tokens);
+  json.field("random_ids", outcome.proof.random_ids);
+  json.end_object();
+  json.end_object();
+  return json.take();
+}
+
+std::string for_people(const PruneOutcome& outcome) {
+  std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
+  const auto row = [&](const std::string& name, const std::string& before, const std::string& after,
+                       double ratio) {
+    text += fmt::format("{:<22}{:>16}{:>16}{:>10.3f}\n", name, before, after, ratio);
+  };
+  const auto count = [&](const char* name, int64_t before, int64_t after) {
+    row(name, grouped(before), grouped(after),
+        static_cast<double>(after) / static_cast<double>(std::max<int64_t>(1, before)));
+  };
+  const PrunedState &before = outcome.before, &after = outcome.after;
+  count("heads", before.heads, after.heads);
+  count("parameters", before.summary.parameters, after.summary.parameters);
+  count("in attention", before.summary.attention_parameters, after.summary.attention_parameters);
+  count("bytes of weights", before.summary.bytes, after.summary.bytes);
+  const auto number = [&](const std::string& name, double a, double b) {
+    row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
+  };
+  if (before.loss && after.loss) {
+    number(before.loss->task + " loss", before.loss->value, after.loss->value);
+    for (const auto& [score, value] : before.loss->scores) {
+      const auto other = after.loss->scores.find(score);
+      if (other != after.loss->scores.end()) number(score, value, other->second);
+    }
+  }
+  for (const SpeedComparison& at : outcome.speed) {
+    row(fmt::format("ms for {} x {}", at.texts, at.tokens), fmt::format("{:.2f}", at.before * 1e3),
+        fmt::format("{:.2f}", at.after * 1e3), at.after / at.before);
+  }
+  const char* const other = outcome.form == "masked" ? "compact" : "masked";
+  text += fmt::format(
+      "\n{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
+      "largest hidden state\n",
+      outcome.form, other, outcome.proof.texts,
+      outcome.proof.random_ids ? "texts of random ids" : "texts", grouped(outcome.proof.tokens),
+      outcome.proof.max_difference);
+  return text;
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,46 @@
+// The work of headwise prune, for all verbs that prune.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/model/summary.h"
+#include "headwise/observe/evaluation.h"
+#include "headwise/observe/evidence.h"
+#include "headwise/prune/prune.h"
+#include "inputs.h"
+#include "verb.h"
+
+namespace headwise::program {
+
+struct PruneWork {
+  std::vector<std::string> drop{};  // "L3.H1", "L4"
+  PruneOptions how{};
+  std::optional<EvaluationSet> quality{};  // what it is measured on, before and after
+  int64_t tokens = 128;                    // of the texts whose speed is measured
+};
+
+/// A model before or after.
+struct PrunedState {
+  int64_t heads = 0;
+  ModelSummary summary{};
+  std::optional<LossEvidence> loss{};
+};
+
+struct PruneOutcome {
+  std::string form{}, compensate{}, out{};
+  PrunedState before{}, after{};
+  PruneProof proof{};
+  std::vector<SpeedComparison> speed{};
+};
+
+/// Writes the pruned model to a folder, and compares it with what it was.
+PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
+                               const std::string& out);
+
+std::string to_json(const PruneOutcome& outcome);
+std::string for_people(const PruneOutcome& outcome);
+
+}  // namespace headwise::program

@@ -1,0 +1,67 @@
+// From evidence to a verdict: which roles every head has, which heads could stand in for each
+// other, and what can be said of layers.
+//
+// docs/judge.md says how each verdict is reached.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/judge/verdict.h"
+#include "headwise/observe/evidence.h"
+
+namespace headwise {
+
+/// A role that heads can have.
+struct RoleKind {
+  std::string_view name{};
+  char letter = '?';         // in grids
+  uint32_t color = 0;        // 0xRRGGBB
+  std::string_view group{};  // "positional", "syntactic"; empty: none
+  bool fixed = false;        // hangs on places and marks, not on what words say
+  std::string_view meaning{};
+};
+
+/// All of them, from the special to the general: the order in which a head's roles are listed.
+/// Discourse and task-specific roles are not claimed: nothing in the evidence shows them.
+std::span<const RoleKind> role_kinds();
+
+/// By its name; throws Error that lists the names.
+const RoleKind& role_kind(std::string_view name);
+
+/// A number that verdicts hang on.
+struct Threshold {
+  std::string_view name{};
+  double value = 0;  // unless JudgeOptions has another
+  std::string_view meaning{};
+};
+std::span<const Threshold> thresholds();
+
+struct JudgeOptions {
+  std::map<std::string, double> thresholds{};  // by name, in [0, 1]: those that are not as usual
+
+  /// Of standings: how much the loss may rise, see tolerance_of. None: what the ablations of the
+  /// evidence raced for, or 0.005.
+  std::optional<double> tolerance{};
+};
+
+/// Throws Error for thresholds that there are not.
+Verdict judge(const Evidence& evidence, const JudgeOptions& options = {});
+
+/// One sentence in plain words; throws Error if there is no such head.
+std::string explain(const Verdict& verdict, std::string_view head);
+
+/// The heads that have a role, or one of a group of roles ("positional"). Throws Error that lists
+/// the names.
+std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view role);
+
+/// "L3.H1", "L3" (its whole layer), "role:positional" and "all", separated by commas; each head
+/// once. Throws Error for what is not there.
+std::vector<std::string> heads_of_list(const Verdict& verdict, std::string_view list);
+
+}  // namespace headwise

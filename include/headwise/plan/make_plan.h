@@ -1,0 +1,73 @@
+// Decides which heads go: in an order, until a budget is met, within constraints.
+//
+// docs/plan.md says what each order, budget and constraint means.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/judge/verdict.h"
+#include "headwise/model/model.h"
+#include "headwise/observe/evaluation.h"
+#include "headwise/plan/plan.h"
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+/// Which heads go first.
+enum class HeadOrder {
+  gradient,     // those with the smallest gradient
+  ablation,     // those whose ablation adds least to the loss
+  entropy,      // those that spread their weight most
+  random,       // any: the control
+  twins_first,  // those that another head can stand in for, then the others; both by importance
+  greedy,       // those that are missed least once the others have gone: measured again and again
+};
+std::string_view to_string(HeadOrder order);
+
+/// By its name; throws Error that lists the names.
+HeadOrder head_order(std::string_view name);
+
+struct PlanOptions {
+  // The budget. Exactly one is given; or none, but roles to keep: then all that may go goes.
+  std::optional<double> keep{};      // at most this share of the heads stays
+  std::optional<int64_t> heads{};    // at most so many stay
+  std::optional<double> speedup{};   // of a forward pass, at least
+  std::optional<double> max_loss{};  // the loss rises at most by this share of it
+  std::string drop{};                // these go: "role:delimiter,L3.H1", see heads_of_list
+
+  HeadOrder order = HeadOrder::gradient;  // not of heads that are named by `drop`
+
+  // Constraints.
+  int64_t at_least = 1;                   // heads that stay in every attention
+  bool uniform = false;                   // the same number stays in every attention of a kind
+  std::vector<std::string> keep_roles{};  // heads of these roles stay
+
+  std::vector<HeadOrder> curves{};  // to be measured, beside random as their control
+  int64_t draws = 5;                // of random orders, whose mean is the curve
+  int64_t step = 1;                 // greedy: heads that go before the others are measured again
+  uint64_t seed = 0;
+};
+
+/// What a verdict does not say. Without any, plans come from the verdict alone.
+struct PlanData {
+  std::filesystem::path folder{};  // of the model; for numbers of weights, and for `uniform`
+  const Model* model = nullptr;    // what `speedup` times
+  const EvaluationSet* evaluation = nullptr;  // with the model: for greedy, curves and `max_loss`
+  const Tokenizer* tokenizer = nullptr;       // that writes translations, for their BLEU; or none
+
+  /// The step that is under way ("greedy", "loss", "curves", "time"), work done and all of it. May
+  /// throw to stop.
+  std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
+};
+
+/// Throws Error for a budget that cannot be met within the constraints, for an order by numbers
+/// that the verdict has not, and if data are missing that must be measured on.
+Plan plan(const Verdict& verdict, const PlanOptions& options, const PlanData& data = {});
+
+}  // namespace headwise

@@ -1,0 +1,82 @@
+// Heads by their roles and names, as lists on the command line have them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "headwise/core/error.h"
+#include "headwise/judge/judge.h"
+
+namespace headwise {
+namespace {
+
+constexpr std::string_view kRole = "role:";
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+/// The roles that a name stands for.
+std::set<std::string_view> roles_named(std::string_view name) {
+  std::set<std::string_view> roles, groups;
+  for (const RoleKind& kind : role_kinds()) {
+    if (kind.name == name || (!name.empty() && kind.group == name)) roles.insert(kind.name);
+    if (!kind.group.empty()) groups.insert(kind.group);
+  }
+  if (!roles.empty()) return roles;
+  std::vector<std::string_view> names(groups.begin(), groups.end());
+  for (const RoleKind& kind : role_kinds()) names.push_back(kind.name);
+  throw Error({.what = "there is no such role",
+               .got = fmt::format("\"{}\"", name),
+               .expected = fmt::format("{}", fmt::join(names, ", "))});
+}
+
+std::vector<std::string> heads_named(const Verdict& verdict, std::string_view name) {
+  if (name.starts_with(kRole)) return heads_of_role(verdict, name.substr(kRole.size()));
+  std::vector<std::string> found;
+  for (const HeadVerdict& head : verdict.heads) {
+    const std::string_view full = head.head;
+    if (name == "all" || full == name || full.substr(0, full.rfind('.')) == name) {
+      found.push_back(head.head);
+    }
+  }
+  if (!found.empty()) return found;
+  throw Error({.what = "the verdict has no such head",
+               .where = "the list of heads",
+               .got = fmt::format("\"{}\"", name),
+               .expected = verdict.heads.empty() ? "none: the verdict has no heads"
+                                                 : fmt::format("{} to {}, a layer, or role:NAME",
+                                                               verdict.heads.front().head,
+                                                               verdict.heads.back().head)});
+}
+
+}  // namespace
+
+std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view role) {
+  const std::set<std::string_view> roles = roles_named(role);
+  std::vector<std::string> heads;
+  for (const HeadVerdict& head : verdict.heads) {
+    if (std::ranges::any_of(head.roles,
+                            [&](const Role& has) { return roles.contains(has.role); })) {
+      heads.push_back(head.head);
+    }
+  }
+  return heads;
+}
+
+std::vector<std::string> heads_of_list(const Verdict& verdict, std::string_view list) {
+  std::vector<std::string> heads;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    for (std::string& head : heads_named(verdict, trimmed(list.substr(begin, end - begin)))) {
+      if (std::ranges::find(heads, head) == heads.end()) heads.push_back(std::move(head));
+    }
+    begin = end + 1;
+  }
+  return heads;
+}
+
+}  // namespace headwise

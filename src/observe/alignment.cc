@@ -1,0 +1,139 @@
+// alignment: whether cross attention looks at the words that a word translates.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "observe/accuracy.h"
+#include "observe/watcher.h"
+
+namespace headwise {
+namespace {
+
+/// A row of the decoder, and the source tokens that it should look at.
+struct Item {
+  int64_t row = 0;
+  std::span<const int32_t> right{};
+};
+
+/// The rows of a text that read an aligned token, or those that are about to write one.
+std::vector<Item> items_of(const ObservedText& text, int64_t ahead) {
+  std::vector<Item> items;
+  for (int64_t t = ahead; t < std::ssize(text.aligned); ++t) {
+    if (!text.aligned[t].empty()) items.push_back({t - ahead, text.aligned[t]});
+  }
+  return items;
+}
+
+/// Answers of heads beside the best fixed offset, which goes from rows to source tokens.
+class AlignedRows {
+ public:
+  AlignedRows(std::string name, int64_t ahead, const WatchContext& context)
+      : answers{.name = std::move(name),
+                .right = std::vector<Answers::Halves>(context.model.heads())},
+        ahead_(ahead) {
+    std::map<int64_t, Answers::Halves> offsets;  // how often each is right
+    for (const ObservedText& text : context.corpus.texts) {
+      first_.push_back(answers.all());
+      for (const Item& item : items_of(text, ahead_)) {
+        const int64_t half = answers.all() % 2;
+        ++answers.items[half];
+        for (const int32_t key : item.right) ++offsets[key - item.row][half];
+      }
+    }
+    const auto share = [](int64_t part, int64_t of) {
+      return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
+    };
+    for (const auto& [offset, right] : offsets) {
+      answers.baseline = std::max(answers.baseline, share(right[0] + right[1], answers.all()));
+      for (const int half : {0, 1}) {
+        double& best = answers.of_halves[half];
+        best = std::max(best, share(right[half], answers.items[half]));
+      }
+    }
+  }
+
+  /// What the heads of an attention look at most, [T, H], in the text whose rows begin at `first`.
+  void add(const ObservedCorpus& corpus, int64_t text, const AttentionSite& site, int64_t first,
+           View<const int32_t, 2> largest) {
+    int64_t number = first_[text];
+    for (const Item& item : items_of(corpus.texts[text], ahead_)) {
+      for (int64_t h = 0; h < largest.extent(1); ++h) {
+        answers.right[site.first + h][number % 2] +=
+            std::ranges::binary_search(item.right, largest(first + item.row, h));
+      }
+      ++number;
+    }
+  }
+
+  Answers answers;
+
+ private:
+  int64_t ahead_;
+  std::vector<int64_t> first_;  // of each text, the number of its first item
+};
+
+class Alignment : public Watcher {
+ public:
+  explicit Alignment(const WatchContext& context)
+      : context_(context),
+        heads_(context.model.heads()),
+        kinds_{AlignedRows("alignment", 0, context), AlignedRows("alignment/next", 1, context)} {
+    for (const AttentionSite& site : context.model.attentions()) {
+      if (site.kind != AttentionKind::cross) continue;
+      for (int64_t h = site.first; h < site.first + std::ssize(site.heads); ++h) {
+        heads_[h] = context.wanted.empty() || context.wanted[h] != 0;
+      }
+    }
+  }
+
+  bool has_items() const { return kinds_[0].answers.all() > 0; }
+
+  bool watches_weights() const override { return true; }
+
+  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+
+  void watch(const AttentionSite& site, const Attention& attention,
+             AttentionObserver& observer) override {
+    if (!has_any(site, heads_)) return;
+    const int64_t rows = attention.q_offsets.back(), heads = std::ssize(site.heads);
+    largest_.resize(rows * heads);
+    observer.largest = {largest_.data(), {rows, heads}};
+  }
+
+  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
+                View<const float, 3>, View<const float, 2>) override {
+    if (!has_any(site, heads_)) return;
+    const View<const int32_t, 2> largest(largest_.data(),
+                                         {attention.q_offsets.back(), std::ssize(site.heads)});
+    for (size_t b = 0; b < batch_->texts.size(); ++b) {
+      for (AlignedRows& kind : kinds_) {
+        kind.add(context_.corpus, batch_->texts[b], site, batch_->target.offsets[b], largest);
+      }
+    }
+  }
+
+  void finish(std::span<Measures> heads, Evidence& evidence) override {
+    for (const AlignedRows& kind : kinds_) {
+      report(kind.answers, context_, heads_, heads, evidence);
+    }
+  }
+
+ private:
+  const WatchContext& context_;
+  std::vector<uint8_t> heads_;  // of cross attention that are asked for
+  std::array<AlignedRows, 2> kinds_;
+  const WatchedBatch* batch_ = nullptr;
+  std::vector<int32_t> largest_;  // [T, H] of the attention at hand
+};
+
+}  // namespace
+
+std::unique_ptr<Watcher> watch_alignment(const WatchContext& context) {
+  if (!context.model.config().encoder_decoder()) return nullptr;
+  auto watcher = std::make_unique<Alignment>(context);
+  if (!watcher->has_items()) return nullptr;
+  return watcher;
+}
+
+}  // namespace headwise

@@ -1,0 +1,18 @@
+// The orders in which heads go, as far as a verdict says them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "headwise/judge/verdict.h"
+#include "headwise/plan/make_plan.h"
+#include "plan/head_layout.h"
+
+namespace headwise {
+
+/// [heads of the layout], the lowest goes first, NaN never: heads without the number. Not of
+/// greedy. Throws Error if no head has it.
+std::vector<double> order_values(HeadOrder order, const Verdict& verdict, const HeadLayout& layout,
+                                 uint64_t seed);
+
+}  // namespace headwise

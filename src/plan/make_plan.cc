@@ -1,0 +1,406 @@
+// Walks along an order until the budget is met.
+#include "headwise/plan/make_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/core/seed.h"
+#include "headwise/judge/judge.h"
+#include "headwise/model/summary.h"
+#include "headwise/observe/importance.h"
+#include "plan/forward_time.h"
+#include "plan/head_layout.h"
+#include "plan/head_orders.h"
+#include "plan/model_cost.h"
+#include "plan/model_quality.h"
+#include "plan/thinning.h"
+
+namespace headwise {
+namespace {
+
+enum Purpose : uint32_t { kDraw = 0x7102 };
+
+constexpr int64_t kPoints = 16;  // of a curve
+
+/// The heads that go along an order, as far as was asked for.
+class Path {
+ public:
+  /// What heads are ordered by, [heads], with what is kept; the lowest goes first.
+  using Values = std::function<std::vector<double>(std::span<const uint8_t> kept)>;
+
+  /// The values are asked for again after every `again` heads; 0: never.
+  Path(Thinning whole, Values values, int64_t again)
+      : thinning_(std::move(whole)), ask_(std::move(values)), again_(again) {}
+
+  /// Goes one step farther; false if no more heads may go.
+  bool extend() {
+    if (values_.empty() || (again_ > 0 && since_ >= again_)) {
+      values_ = ask_(thinning_.kept());
+      since_ = 0;
+    }
+    const std::vector<int64_t> step = thinning_.next(values_);
+    if (step.empty()) return false;
+    thinning_.drop(step);
+    since_ += std::ssize(step);
+    heads_.insert(heads_.end(), step.begin(), step.end());
+    ends_.push_back(std::ssize(heads_));
+    return true;
+  }
+
+  std::span<const int64_t> heads() const { return heads_; }  // those that go first are first
+  std::span<const int64_t> ends() const { return ends_; }    // of steps, among the heads
+
+  bool level() const { return thinning_.level(); }  // see Thinning
+
+  /// How many go in the longest row of steps of at most so many heads.
+  int64_t reached(int64_t most) const { return *std::prev(std::ranges::upper_bound(ends_, most)); }
+
+ private:
+  Thinning thinning_;
+  Values ask_;
+  int64_t again_, since_ = 0;
+  std::vector<double> values_;
+  std::vector<int64_t> heads_;
+  std::vector<int64_t> ends_ = {0};
+};
+
+class Planner {
+ public:
+  Planner(const Verdict& verdict, const PlanOptions& options, const PlanData& data)
+      : verdict_(verdict), options_(options), data_(data) {
+    check();
+    if (!data.folder.empty()) summary_ = summarize(data.folder);
+    layout_ = summary_ ? HeadLayout(summary_->config) : HeadLayout(verdict);
+    for (const HeadVerdict& head : verdict.heads) (void)layout_->find(head.head);
+    stays_.resize(layout_->heads());
+    for (const std::string& role : options.keep_roles) {
+      for (const std::string& head : heads_of_role(verdict, role)) stays_[layout_->find(head)] = 1;
+    }
+    if (data.model != nullptr && data.evaluation != nullptr) {
+      quality_.emplace(*data.model, data.folder, *data.evaluation, data.tokenizer);
+    }
+  }
+
+  Plan run() {
+    const std::vector<int64_t> gone = options_.drop.empty() ? walk() : listed();
+    Plan plan{.order = options_.drop.empty() ? std::string(to_string(options_.order)) : "list"};
+    const std::vector<uint8_t> kept = without(gone);
+    for (const int64_t head : gone) plan.drop.push_back(layout_->name(head));
+    for (int64_t head = 0; head < layout_->heads(); ++head) {
+      if (kept[head]) plan.keep.push_back(layout_->name(head));
+    }
+    expect(kept, plan.expected);
+    if (!options_.curves.empty()) draw_curves(plan.curves);
+    return plan;
+  }
+
+ private:
+  void check() const {
+    const int budgets = options_.keep.has_value() + options_.heads.has_value() +
+                        options_.speedup.has_value() + options_.max_loss.has_value() +
+                        !options_.drop.empty();
+    if (budgets > 1 || (budgets == 0 && options_.keep_roles.empty())) {
+      throw Error({.what = "a plan has one budget",
+                   .got = fmt::format("{}", budgets),
+                   .expected = "keep, heads, speedup, max_loss or drop; or roles to keep"});
+    }
+    const auto in_range = [](const char* name, std::optional<double> value, double low,
+                             double high) {
+      if (!value || (*value >= low && *value <= high)) return;
+      throw Error({.what = "the budget is out of range",
+                   .where = name,
+                   .got = fmt::format("{}", *value),
+                   .expected = std::isinf(high) ? fmt::format("at least {}", low)
+                                                : fmt::format("{} to {}", low, high)});
+    };
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    in_range("keep", options_.keep, 0, 1);
+    in_range("heads", options_.heads, 0, kAny);
+    in_range("speedup", options_.speedup, 1, kAny);
+    in_range("max_loss", options_.max_loss, 0, kAny);
+    in_range("at_least", static_cast<double>(options_.at_least), 0, kAny);
+    in_range("step", static_cast<double>(options_.step), 1, kAny);
+    in_range("draws", static_cast<double>(options_.draws), 1, kAny);
+    if (options_.uniform && !options_.drop.empty()) {
+      throw Error({.what = "heads that are named cannot be chosen evenly",
+                   .where = "uniform",
+                   .expected = "another budget than a list of heads"});
+    }
+    const bool measures = data_.model != nullptr && data_.evaluation != nullptr;
+    if (options_.max_loss && !measures)
+      need("max_loss", "a model, and data to measure its loss on");
+    if (walks_greedily() && !measures) need("greedy", "a model, and data to measure its loss on");
+    if (!options_.curves.empty() && !measures) need("curves", "a model, and data to measure on");
+    if (options_.speedup && data_.model == nullptr) need("speedup", "a model to time");
+    if (options_.uniform && data_.folder.empty()) {
+      need("uniform", "the model's folder, which says how heads share keys and biases");
+    }
+  }
+
+  bool walks_greedily() const {
+    return options_.order == HeadOrder::greedy && options_.drop.empty();
+  }
+
+  [[noreturn]] static void need(const char* where, const char* expected) {
+    throw Error({.what = "the verdict does not say this, it must be measured",
+                 .where = where,
+                 .expected = expected});
+  }
+
+  Thinning whole() const {
+    return Thinning(*layout_,
+                    {.at_least = options_.at_least, .uniform = options_.uniform, .stays = stays_});
+  }
+
+  /// The path of an order; of random, that of a draw, the first of which plans are made from.
+  Path& path(HeadOrder order, uint64_t draw = 0) {
+    const std::pair key(order, draw);
+    if (const auto at = paths_.find(key); at != paths_.end()) return at->second;
+    Path::Values values;
+    if (order == HeadOrder::greedy) {
+      values = [this](std::span<const uint8_t> kept) {
+        return quality_->changes(kept, progress("greedy"));
+      };
+    } else {
+      values = [this, order, seed = derived_seed(options_.seed, draw, 0, kDraw)](auto) {
+        return order_values(order, verdict_, *layout_, seed);
+      };
+    }
+    const int64_t again = order == HeadOrder::greedy ? options_.step : 0;
+    return paths_.emplace(key, Path(whole(), std::move(values), again)).first->second;
+  }
+
+  std::vector<uint8_t> without(std::span<const int64_t> heads) const {
+    std::vector<uint8_t> kept(layout_->heads(), 1);
+    for (const int64_t head : heads) kept[head] = 0;
+    return kept;
+  }
+
+  ModelQuality::Progress progress(const char* step) const {
+    if (!data_.progress) return {};
+    return [this, step](int64_t done, int64_t total) { data_.progress(step, done, total); };
+  }
+
+  /// Says how far the whole is, so that it can be stopped in the midst of a part.
+  ModelQuality::Progress at(const char* step, int64_t done, int64_t total) const {
+    if (!data_.progress) return {};
+    return [=, this](int64_t, int64_t) { data_.progress(step, done, total); };
+  }
+  ModelQuality::Progress at(const char* step, int64_t heads) const {
+    return at(step, heads, layout_->heads());
+  }
+
+  /// The heads that are named, if they may go.
+  std::vector<int64_t> listed() const {
+    Thinning left = whole();
+    std::vector<int64_t> gone;
+    for (const std::string& name : heads_of_list(verdict_, options_.drop)) {
+      const int64_t head = layout_->find(name);
+      if (stays_[head]) {
+        throw Error({.what = "a head is to go that has a role to be kept", .got = name});
+      }
+      if (!left.may_go(head)) {
+        const std::string& site = layout_->sites[layout_->site(head)].name;
+        throw Error({.what = "a layer would be left with too few heads",
+                     .where = site,
+                     .got = fmt::format("{} of its heads are named", named_in(site)),
+                     .expected = fmt::format("at least {} that stay", options_.at_least),
+                     .hint = "--at-least 0 lets all heads of a layer go"});
+      }
+      gone.push_back(head);
+      left.drop({&head, 1});
+    }
+    return gone;
+  }
+
+  int64_t named_in(const std::string& site) const {
+    return std::ranges::count_if(
+        heads_of_list(verdict_, options_.drop),
+        [&](const std::string& head) { return head.starts_with(site + ".H"); });
+  }
+
+  /// Along the order, until the budget is met.
+  std::vector<int64_t> walk() {
+    Path& path = this->path(options_.order);
+    int64_t count = 0;
+    if (options_.max_loss) {
+      count = walk_to_loss(path);
+    } else if (options_.speedup) {
+      count = walk_to_speed(path);
+    } else {
+      count = walk_to_number(path);
+    }
+    const std::span<const int64_t> heads = path.heads().first(count);
+    Thinning left = whole();
+    left.drop(heads);
+    if (!left.level()) {
+      throw Error({.what = "the heads cannot be made uniform within the budget and constraints",
+                   .got = "layers with different numbers of heads, or groups of different sizes",
+                   .hint = "let more heads go, or fewer heads stay in every layer"});
+    }
+    return {heads.begin(), heads.end()};
+  }
+
+  int64_t walk_to_number(Path& path) const {
+    const int64_t all = layout_->heads();
+    int64_t most = 0;  // that stay
+    if (options_.keep) {
+      // Shares are written in decimal: 0.7 of 10 are 7.
+      most = static_cast<int64_t>(std::floor(*options_.keep * static_cast<double>(all) + 1e-9));
+    } else if (options_.heads) {
+      most = *options_.heads;
+    }
+    const auto left = [&] { return all - path.ends().back(); };
+    while ((left() > most || !path.level()) && path.extend()) {
+    }
+    if (left() > most && (options_.keep || options_.heads)) {
+      throw Error({.what = "so many heads cannot go",
+                   .got = fmt::format("{} of {} heads are to stay", most, all),
+                   .expected = fmt::format("{} or more, within the constraints", left()),
+                   .hint = "heads of roles to be kept, heads that were not measured, and the "
+                           "least number of every layer stay"});
+    }
+    return path.ends().back();
+  }
+
+  /// Every step is measured: losses need not rise steadily, so that the first step beyond the limit
+  /// cannot be found by halving.
+  int64_t walk_to_loss(Path& path) {
+    const LossTask task = quality_->set().task;
+    const auto loss = [&](std::span<const int64_t> heads) {
+      return quality_->measure(without(heads), false, at("loss", std::ssize(heads))).loss;
+    };
+    const double before = loss({});
+    const double limit = before + tolerance_of(task, before, *options_.max_loss);
+    int64_t count = 0;
+    while (path.extend() && loss(path.heads()) <= limit) count = path.ends().back();
+    return count;
+  }
+
+  int64_t walk_to_speed(Path& path) {
+    while (speedup(without(path.heads())) < *options_.speedup || !path.level()) {
+      if (path.extend()) continue;
+      throw Error({.what = "no plan makes the model so fast",
+                   .where = "speedup",
+                   .got = fmt::format("{}", *options_.speedup),
+                   .expected = fmt::format("at most {:.2f}, with all heads gone that may go",
+                                           speedup(without(path.heads()))),
+                   .hint = "heads are only a part of the work"});
+    }
+    return path.ends().back();
+  }
+
+  /// Seam: a compact model that is written and timed would be a measurement.
+  double speedup(std::span<const uint8_t> kept) {
+    if (!time_) {
+      time_.emplace(*data_.model, [this] {
+        if (data_.progress) data_.progress("time", 0, 1);
+      });
+    }
+    return time_->seconds(without({})) / time_->seconds(kept);
+  }
+
+  void expect(std::span<const uint8_t> kept, std::map<std::string, double>& expected) {
+    const std::vector<uint8_t> all = without({});
+    const auto set = [&](const std::string& name, double before, double after) {
+      expected[name] = after;
+      expected[name + "_before"] = before;
+    };
+    const auto number = [](int64_t count) { return static_cast<double>(count); };
+    set("heads", number(std::ssize(all)), number(std::ranges::count(kept, 1)));
+    if (summary_) {
+      const ModelCost before = cost_of(*summary_, all), after = cost_of(*summary_, kept);
+      set("parameters", number(before.parameters), number(after.parameters));
+      set("multiply_adds", number(before.multiply_adds), number(after.multiply_adds));
+    }
+    if (options_.speedup) expected["speedup_predicted"] = speedup(kept);
+    if (!quality_) return;
+    const ModelQuality::Quality before = quality_->measure(all, true, progress("loss"));
+    const ModelQuality::Quality after = quality_->measure(kept, true, progress("loss"));
+    set("loss", before.loss, after.loss);
+    if (before.score && after.score) set(quality_->score_name(), *before.score, *after.score);
+  }
+
+  void draw_curves(std::map<std::string, std::vector<CurvePoint>>& curves) {
+    std::set<HeadOrder> orders(options_.curves.begin(), options_.curves.end());
+    orders.insert(HeadOrder::random);
+    const int64_t passes = (std::ssize(orders) - 1 + options_.draws) * kPoints;
+    int64_t done = 0;
+    for (const HeadOrder order : orders) {
+      const int64_t draws = order == HeadOrder::random ? options_.draws : 1;
+      std::vector<std::vector<CurvePoint>> drawn;
+      for (int64_t draw = 0; draw < draws; ++draw) {
+        Path& path = this->path(order, draw);
+        while (path.extend()) {
+        }
+        std::vector<CurvePoint>& curve = drawn.emplace_back();
+        for (const int64_t removed : points(path)) {
+          const auto quality = quality_->measure(without(path.heads().first(removed)), true,
+                                                 at("curves", done++, passes));
+          curve.push_back({.removed = removed, .loss = quality.loss, .score = quality.score});
+        }
+      }
+      curves[std::string(to_string(order))] = mean(drawn);
+    }
+  }
+
+  /// Numbers of heads from none to all that may go; the same for all paths of equal steps.
+  static std::vector<int64_t> points(const Path& path) {
+    std::vector<int64_t> points;
+    const int64_t all = path.ends().back();
+    for (int64_t i = 0; i < kPoints; ++i) {
+      const int64_t count = path.reached((all * i + (kPoints - 1) / 2) / (kPoints - 1));
+      if (points.empty() || points.back() < count) points.push_back(count);
+    }
+    return points;
+  }
+
+  /// Of several draws, whose steps may differ where groups of heads go: point by point, as far as
+  /// all have them.
+  static std::vector<CurvePoint> mean(const std::vector<std::vector<CurvePoint>>& drawn) {
+    std::vector<CurvePoint> means;
+    size_t shortest = drawn.front().size();
+    for (const auto& curve : drawn) shortest = std::min(shortest, curve.size());
+    const auto n = static_cast<double>(drawn.size());
+    for (size_t i = 0; i < shortest; ++i) {
+      double removed = 0, loss = 0, score = 0;
+      for (const auto& curve : drawn) {
+        removed += static_cast<double>(curve[i].removed) / n;
+        loss += curve[i].loss / n;
+        score += curve[i].score.value_or(0) / n;
+      }
+      CurvePoint& point = means.emplace_back();
+      point = {.removed = std::llround(removed), .loss = loss};
+      if (drawn.front()[i].score) point.score = score;
+    }
+    return means;
+  }
+
+  const Verdict& verdict_;
+  const PlanOptions& options_;
+  const PlanData& data_;
+  std::optional<ModelSummary> summary_;
+  std::optional<HeadLayout> layout_;
+  std::vector<uint8_t> stays_;
+  std::optional<ModelQuality> quality_;
+  std::optional<ForwardTime> time_;
+  std::map<std::pair<HeadOrder, uint64_t>, Path> paths_;
+};
+
+}  // namespace
+
+Plan plan(const Verdict& verdict, const PlanOptions& options, const PlanData& data) {
+  return Planner(verdict, options, data).run();
+}
+
+}  // namespace headwise

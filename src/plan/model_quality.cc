@@ -1,0 +1,91 @@
+// Measures losses and scores with heads closed by gates.
+#include "plan/model_quality.h"
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "observe/label_scores.h"
+#include "observe/loss_sweep.h"
+#include "observe/loss_table.h"
+#include "train/translation_bleu.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kBeams = 5;
+constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
+
+SentencePooling pooling_of(const std::filesystem::path& folder) {
+  auto found = SentencePooling::find(folder);
+  return found ? std::move(*found) : SentencePooling::mean();
+}
+
+std::vector<float> gates_of(std::span<const uint8_t> kept) { return {kept.begin(), kept.end()}; }
+
+}  // namespace
+
+ModelQuality::ModelQuality(const Model& model, const std::filesystem::path& folder,
+                           const EvaluationSet& set, const Tokenizer* tokenizer)
+    : model_(model),
+      folder_(folder),
+      set_(set),
+      tokenizer_(tokenizer),
+      pooling_(pooling_of(folder)) {}
+
+ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool scored,
+                                            const Progress& progress) const {
+  const std::vector<float> gates = gates_of(kept);
+  LossSweep sweep(model_, pooling_, set_, {.gates = gates});
+  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+  const SweepValues values = sweep.run({}, all_examples(), progress);
+  Quality quality{.loss = statistic.loss(values.base)};
+  if (!scored) return quality;
+  if (set_.task == LossTask::similarity) quality.score = 1 - quality.loss;
+  if (set_.task == LossTask::classify) {
+    quality.score =
+        label_scores(values.labels, set_.examples.all.labels, model_.output_width()).at("accuracy");
+  }
+  if (score_name() == "bleu") quality.score = bleu(gates, progress);
+  return quality;
+}
+
+std::string ModelQuality::score_name() const {
+  if (set_.task == LossTask::classify) return "accuracy";
+  if (set_.task == LossTask::similarity) return "spearman";
+  return !set_.references.empty() && tokenizer_ != nullptr ? "bleu" : "";
+}
+
+double ModelQuality::bleu(std::span<const float> gates, const Progress& progress) const {
+  GenerateOptions how =
+      translation_options(folder_, model_.config(), kBeams, kMostTokensOfATranslation);
+  how.forward.gates = {gates.data(), {1, model_.heads()}};
+  return translation_bleu(model_, set_.examples.all.source, how, *tokenizer_, set_.references,
+                          [&](int64_t done) {
+                            if (progress) progress(done, set_.size());
+                          });
+}
+
+std::vector<double> ModelQuality::changes(std::span<const uint8_t> kept,
+                                          const Progress& progress) const {
+  LossSweep sweep(model_, pooling_, set_, {.gates = gates_of(kept)});
+  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+  std::vector<Ablation> ablations;
+  for (int64_t head = 0; head < model_.heads(); ++head) {
+    if (kept[head]) ablations.push_back({.heads = {head}});
+  }
+  const SweepValues values = sweep.run(ablations, all_examples(), progress);
+  std::vector<double> changes(model_.heads(), std::numeric_limits<double>::quiet_NaN());
+  for (size_t a = 0; a < ablations.size(); ++a) {
+    changes[ablations[a].heads[0]] = statistic.change(values.ablated[a], values.base);
+  }
+  return changes;
+}
+
+std::vector<int64_t> ModelQuality::all_examples() const {
+  std::vector<int64_t> all(set_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace headwise

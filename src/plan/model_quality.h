@@ -1,0 +1,55 @@
+// How good a model is without some of its heads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/model.h"
+#include "headwise/model/sentence_embedding.h"
+#include "headwise/observe/evaluation.h"
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+class ModelQuality {
+ public:
+  /// Work done so far and all of it. May throw to stop.
+  using Progress = std::function<void(int64_t done, int64_t total)>;
+
+  /// All must outlive it; the tokenizer, for BLEU, may be null.
+  ModelQuality(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
+               const Tokenizer* tokenizer);
+
+  struct Quality {
+    double loss = 0;
+    std::optional<double> score{};  // that the task has, if it was asked for
+  };
+  /// Of the model with what is kept of its heads [heads]. BLEU takes a translation of everything.
+  Quality measure(std::span<const uint8_t> kept, bool scored, const Progress& progress = {}) const;
+
+  /// What the score is; empty: the task has none.
+  std::string score_name() const;
+
+  /// [heads], what closing each of those that are kept adds to the loss; NaN for the others, and
+  /// for those that the loss does not look at.
+  std::vector<double> changes(std::span<const uint8_t> kept, const Progress& progress = {}) const;
+
+  const EvaluationSet& set() const { return set_; }
+
+ private:
+  std::vector<int64_t> all_examples() const;
+  double bleu(std::span<const float> gates, const Progress& progress) const;
+
+  const Model& model_;
+  const std::filesystem::path& folder_;
+  const EvaluationSet& set_;
+  const Tokenizer* tokenizer_;
+  SentencePooling pooling_;
+};
+
+}  // namespace headwise

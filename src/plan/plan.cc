@@ -1,0 +1,72 @@
+// A plan as the text of plan.json, and back.
+#include "headwise/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "io/json.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kSchema = 1;
+
+void refuse_repeated(const JsonObject& root, const Plan& plan) {
+  std::set<std::string> seen;
+  for (const auto& [field, heads] :
+       {std::pair("drop", &plan.drop), std::pair("keep", &plan.keep)}) {
+    for (const std::string& head : *heads) {
+      if (seen.insert(head).second) continue;
+      root.refuse(field, fmt::format("{} is named twice", quote(head)),
+                  "every head once, in keep or in drop");
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  Json json = {{"schema", kSchema},   {"keep", plan.keep},         {"drop", plan.drop},
+               {"order", plan.order}, {"expected", plan.expected}, {"curves", Json::object()}};
+  for (const auto& [order, points] : plan.curves) {
+    Json& curve = json["curves"][order] = Json::array();
+    for (const CurvePoint& point : points) {
+      Json entry = {{"removed", point.removed}, {"loss", point.loss}};
+      if (point.score) entry["score"] = *point.score;
+      curve.push_back(std::move(entry));
+    }
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Plan plan_from_json(std::string_view text, const std::string& where) {
+  const nlohmann::json json = parse_json(text, where);
+  const JsonObject root(json, where);
+  if (const auto schema = root.optional_integer("schema"); schema && *schema != kSchema) {
+    root.refuse("schema", "the plan is of another version", fmt::format("{}", kSchema),
+                "make the plan again with this program");
+  }
+  Plan plan{.drop = root.texts("drop"), .order = root.optional_text("order").value_or("")};
+  if (root.has("keep")) plan.keep = root.texts("keep");
+  refuse_repeated(root, plan);
+  if (const auto expected = root.optional_object("expected")) {
+    for (const std::string& name : expected->names()) plan.expected[name] = expected->number(name);
+  }
+  if (const auto curves = root.optional_object("curves")) {
+    for (const std::string& order : curves->names()) {
+      std::vector<CurvePoint>& points = plan.curves[order];
+      for (const JsonObject& point : curves->objects(order)) {
+        points.push_back({.removed = point.integer("removed"),
+                          .loss = point.number("loss"),
+                          .score = point.optional_number("score")});
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace headwise

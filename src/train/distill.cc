@@ -1,0 +1,109 @@
+// Gradients of the squared distance between hidden states, and steps down along them.
+#include "headwise/train/distill.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "headwise/core/error.h"
+#include "headwise/train/batches.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+namespace headwise {
+namespace {
+
+/// Sums over the rows of a batch.
+struct Distance {
+  double squares = 0;  // |h - h'|²
+  double whole = 0;    // |h|²
+
+  double error() const { return whole > 0 ? squares / whole : 0; }
+};
+
+Activations wanted_of(const Model& teacher, const TrainingBatch& batch) {
+  return batch.target.texts() > 0 ? teacher.hidden(batch.source, batch.target)
+                                  : teacher.hidden(batch.source);
+}
+
+/// The distance of the student's rows; its gradient, as a share of the whole, if `gradient` is not
+/// empty.
+Distance distance(View<const float, 2> wanted, View<const float, 2> rows, View<float, 2> gradient) {
+  Distance sums;
+  for (int64_t t = 0; t < wanted.extent(0); ++t) {
+    for (int64_t c = 0; c < wanted.extent(1); ++c) {
+      const double difference = double{rows(t, c)} - wanted(t, c);
+      sums.squares += difference * difference;
+      sums.whole += double{wanted(t, c)} * wanted(t, c);
+    }
+  }
+  if (gradient.data() == nullptr) return sums;
+  const float scale = sums.whole > 0 ? static_cast<float>(2 / sums.whole) : 0;
+  for (int64_t t = 0; t < wanted.extent(0); ++t) {
+    for (int64_t c = 0; c < wanted.extent(1); ++c) {
+      gradient(t, c) = scale * (rows(t, c) - wanted(t, c));
+    }
+  }
+  return sums;
+}
+
+void check_alike(const Model& teacher, const TrainableModel& student) {
+  const int64_t taught = teacher.config().width, learns = student.config().width;
+  if (taught == learns) return;
+  throw Error({.what = "a model cannot learn hidden states of another width",
+               .where = "the width of the model that learns",
+               .got = fmt::format("{}", learns),
+               .expected = fmt::format("{}", taught)});
+}
+
+}  // namespace
+
+double hidden_error(const Model& teacher, const Examples& examples, TrainableModel& student) {
+  check_alike(teacher, student);
+  const Epoch epoch(examples, {.shuffle = false}, 0);
+  Distance all;
+  for (int64_t i = 0; i < epoch.batches(); ++i) {
+    const TrainingBatch batch = epoch.batch(i);
+    const Activations wanted = wanted_of(teacher, batch);
+    student.train_hidden(batch, {}, [&](View<const float, 2> hidden, View<float, 2>) {
+      const Distance one = distance(wanted.rows, hidden, {});
+      all.squares += one.squares;
+      all.whole += one.whole;
+      return false;
+    });
+  }
+  return all.error();
+}
+
+void distill(const Model& teacher, const Examples& examples, const DistillOptions& options,
+             TrainableModel& student) {
+  check_alike(teacher, student);
+  const BatchSettings batches{.tokens = options.tokens_per_batch, .seed = options.seed};
+  int64_t steps = 0;
+  for (int64_t number = 0; number < options.epochs; ++number) {
+    steps += Epoch(examples, batches, number).batches();
+  }
+  Optimizer optimizer(student, options.optimizer);
+  int64_t done = 0;
+  for (int64_t number = 0; number < options.epochs; ++number) {
+    const Epoch epoch(examples, batches, number);
+    for (int64_t i = 0; i < epoch.batches(); ++i) {
+      const TrainingBatch batch = epoch.batch(i);
+      const Activations wanted = wanted_of(teacher, batch);
+      std::optional<double> error;
+      student.clear_gradients();
+      student.train_hidden(
+          batch, {.dropout = options.dropout, .seed = options.seed + static_cast<uint64_t>(done)},
+          [&](View<const float, 2> hidden, View<float, 2> gradient) {
+            if (error) return false;
+            error = distance(wanted.rows, hidden, gradient).error();
+            return true;
+          });
+      const double factor = schedule_factor(options.schedule, done, steps);
+      optimizer.step(++done, factor, optimizer.gradient_norm());
+      if (options.progress) options.progress(done, steps, *error);
+    }
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,83 @@
+// Recovery without labels: models that were disturbed come back to what they said.
+#include "headwise/train/distill.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "headwise/core/error.h"
+#include "headwise/core/random.h"
+#include "headwise/observe/evaluation.h"
+#include "io/io_testing.h"
+#include "train_testing.h"
+
+namespace headwise {
+namespace {
+
+TokenBatch random_texts(int64_t texts, uint64_t stream) {
+  Random random(5, stream);
+  TokenBatch batch;
+  for (int64_t b = 0; b < texts; ++b) {
+    std::vector<int32_t> ids(5 + random.below(8));
+    for (int32_t& id : ids) id = static_cast<int32_t>(3 + random.below(40));
+    batch.add(ids);
+  }
+  return batch;
+}
+
+Examples examples_for(const Model& model) {
+  return model.config().encoder_decoder()
+             ? unlabelled(random_texts(60, 0), random_texts(60, 1)).examples
+             : unlabelled(random_texts(60, 0)).examples;
+}
+
+/// Every weight is up to a tenth of its tensor's mean size away from where it was.
+void disturb(TrainableModel& model) {
+  Random random(9, 0);
+  for (Parameter& parameter : model.parameters()) {
+    double size = 0;
+    for (const float x : parameter.values) size += std::abs(x);
+    const auto most = static_cast<float>(0.1 * size / std::ssize(parameter.values));
+    for (float& x : parameter.values) x += most * (2 * random.uniform() - 1);
+  }
+  model.changed();
+}
+
+class Distill : public testing::TestWithParam<std::string> {};
+
+TEST_P(Distill, BringsADisturbedModelBack) {
+  const Model teacher = Model::load(golden_model(GetParam()));
+  TrainableModel student = load_for_its_task(golden_model(GetParam()));
+  const Examples examples = examples_for(teacher);
+  EXPECT_LT(hidden_error(teacher, examples, student), 1e-9);
+
+  disturb(student);
+  const double before = hidden_error(teacher, examples, student);
+  int64_t steps = 0;
+  DistillOptions options{.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 1e-3}};
+  options.progress = [&](int64_t done, int64_t all, double error) {
+    EXPECT_EQ(done, ++steps);
+    EXPECT_LE(done, all);
+    EXPECT_GE(error, 0);
+  };
+  distill(teacher, examples, options, student);
+  EXPECT_GT(before, 1e-3);
+  EXPECT_LT(hidden_error(teacher, examples, student), before / 3);
+  EXPECT_GE(steps, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Distill, testing::Values("bert", "gpt2", "llama", "marian"),
+                         [](const auto& info) { return info.param; });
+
+TEST(DistillErrors, RefusesModelsOfAnotherWidth) {
+  const Model teacher = Model::load(golden_model("gpt2"));
+  std::string config = contents_of(golden_model("gpt2") / "config.json");
+  const std::string width = "\"n_embd\": 32";
+  config.replace(config.find(width), width.size(), "\"n_embd\": 64");
+  TrainableModel student = TrainableModel::create(config, {});
+  EXPECT_THROW(distill(teacher, examples_for(teacher), {}, student), Error);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,119 @@
+// headwise judge: the verdict that scripts rely on, the grid, words and messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/io_testing.h"
+#include "program/program.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Of a small model with weights at random.
+class JudgeVerb : public testing::Test {
+ protected:
+  void SetUp() override {
+    evidence_ = (folder_.path() / "evidence.json").string();
+    const ProgramResult observed =
+        run_program({"observe", golden_model("gpt2"), "--ids", "5 9 3 7 2 11", "--ids", "8 4 6",
+                     "-o", evidence_, "--quiet"});
+    ASSERT_EQ(observed.code, 0) << observed.errors;
+  }
+
+  ProgramResult judge(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"judge", evidence_});
+    return run_program(more);
+  }
+
+  TemporaryFolder folder_;
+  std::string evidence_;
+};
+
+TEST_F(JudgeVerb, WritesTheVerdict) {
+  const std::string out = (folder_.path() / "verdict.json").string();
+  const ProgramResult result = judge({"-o", out, "--json"});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_EQ(contents_of(out), result.out);
+  const json verdict = json::parse(result.out);
+  const json evidence = json::parse(contents_of(evidence_));
+  EXPECT_EQ(verdict["schema"], 1);
+  EXPECT_EQ(verdict["model"], evidence["model"]);
+  ASSERT_EQ(verdict["heads"].size(), evidence["heads"].size());
+  for (size_t h = 0; h < verdict["heads"].size(); ++h) {
+    const json& head = verdict["heads"][h];
+    EXPECT_EQ(head["head"], evidence["heads"][h]["head"]);
+    EXPECT_FALSE(head["roles"].empty());
+    EXPECT_EQ(head["importance"]["gradient"], evidence["heads"][h]["gradient"]);
+    EXPECT_TRUE(head["standing"].is_string());
+    EXPECT_TRUE(head["twins"].is_array());
+  }
+  EXPECT_EQ(verdict["layers"].size(), evidence["layers"].size());
+  EXPECT_TRUE(verdict["correlation"]["gradient"]["ablation_zero"].is_number());
+}
+
+TEST_F(JudgeVerb, DrawsAGridThatNeedsNoColour) {
+  const ProgramResult result = judge({});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("gpt2: "));
+  EXPECT_THAT(result.out, HasSubstr("L1 "));
+  EXPECT_THAT(result.out, HasSubstr("how much heads matter: lm loss"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(judge({"--color", "always"}).out, HasSubstr("\x1b["));
+}
+
+TEST_F(JudgeVerb, ExplainsHeads) {
+  const ProgramResult result = judge({"--explain", "L0.H1,L1"});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_EQ(result.out.substr(0, 6), "L0.H1 ");
+  EXPECT_THAT(result.out, HasSubstr("\nL1.H0 "));
+  EXPECT_THAT(result.out, HasSubstr("closing it"));
+}
+
+TEST_F(JudgeVerb, TakesThresholds) {
+  const auto broad = [&](const char* value) {
+    const ProgramResult result = judge({"--json", "--threshold", std::string("broad=") + value});
+    const json verdict = json::parse(result.out);
+    int64_t count = 0;
+    for (const json& head : verdict["heads"]) {
+      for (const json& role : head["roles"]) count += role["role"] == "broad";
+    }
+    return count;
+  };
+  EXPECT_EQ(broad("1"), 0);
+  EXPECT_GT(broad("0"), 0);
+}
+
+TEST_F(JudgeVerb, SaysWhatIsWrong) {
+  EXPECT_EQ(run_program({"judge"}).code, 2);
+  EXPECT_EQ(judge({"--threshold", "window"}).code, 2);
+  EXPECT_EQ(judge({"--tolerance", "-1"}).code, 2);
+  const ProgramResult threshold = judge({"--threshold", "windw=0.5"});
+  EXPECT_EQ(threshold.code, 1);
+  EXPECT_THAT(threshold.errors, HasSubstr("window"));
+  const ProgramResult role = judge({"--explain", "role:possitional"});
+  EXPECT_EQ(role.code, 1);
+  EXPECT_THAT(role.errors, HasSubstr("positional"));
+  const ProgramResult missing = run_program({"judge", "nowhere.json", "--json"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(json::parse(missing.out)["error"]["where"].get<std::string>(),
+              HasSubstr("nowhere.json"));
+  const std::string config = golden_model("gpt2") + "/config.json";
+  EXPECT_EQ(run_program({"judge", config}).code, 1);
+}
+
+TEST(JudgeRoles, AreListedWithWhatIsNotClaimed) {
+  const ProgramResult result = run_program({"judge", "--roles"});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("positional"));
+  EXPECT_THAT(result.out, HasSubstr("Not claimed"));
+  EXPECT_THAT(result.out, HasSubstr("twin_cka"));
+}
+
+}  // namespace
+}  // namespace headwise
