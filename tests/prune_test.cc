@@ -123,12 +123,14 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
   const Model small = Model::load(compact);
   EXPECT_LE(difference(gated, hidden(small, texts)), kTolerance);
   EXPECT_EQ(small.heads() + std::ssize(drop), model.heads());
-  EXPECT_LT(summarize(compact).parameters, summarize(folder).parameters);
+  if (!drop.empty()) EXPECT_LT(summarize(compact).parameters, summarize(folder).parameters);
   EXPECT_EQ(summarize(masked).parameters, summarize(folder).parameters);
-  const bool routed = std::ranges::any_of(model.config().decoder.attention,
-                                          [](const AttentionConfig& a) { return !!a.routing; });
-  EXPECT_LE(difference(gated, hidden(Model::load(masked), texts)), routed ? kTolerance : 0)
-      << "nothing is rounded";
+  // Gates of grouped and of routed heads let the kernel put other rows together.
+  const bool alone = std::ranges::all_of(model.attentions(), [&](const AttentionSite& site) {
+    return site.kv_heads == std::ssize(site.heads) && !GetParam().ends_with("_routed") &&
+           !GetParam().ends_with("_mixed");
+  });
+  EXPECT_LE(difference(gated, hidden(Model::load(masked), texts)), alone ? 0 : kTolerance);
 }
 
 TEST_P(PrunedModels, CanBePrunedAgain) {
@@ -176,7 +178,7 @@ TEST(Prune, KeepsTypesBytesAndMetadata) {
         EXPECT_TRUE(std::ranges::equal(left->bytes.first(8), tensor.bytes.first(8)));
       }
     }
-    EXPECT_GE(changed, 3) << name;
+    EXPECT_GE(changed, 2) << name;  // keys and values of a group stay
   }
 }
 
@@ -338,7 +340,9 @@ TEST(PruneUniform, RefusesWhatItCannotHold) {
   for (const char* model : {"bert", "gpt2", "gpt_neox", "marian", "mpnet", "llama_fixed"}) {
     EXPECT_THAT(refused(model, {}), HasSubstr("no width of their own"));
   }
-  EXPECT_THAT(refused("mistral", {"L0.H0"}), HasSubstr("heads"));
+  EXPECT_THAT(refused("mistral", {"L0.H0"}), HasSubstr("groups of unequal size in L0"));
+  EXPECT_THAT(refused("mistral", {"L1.H0,L1.H1"}),
+              HasSubstr("4 heads (2 of keys and values) in L0"));
   EXPECT_THAT(refused("llama", {"all"}), HasSubstr("no heads"));
   EXPECT_THAT(refused("llama_biases", {}), HasSubstr("biases"));
 }

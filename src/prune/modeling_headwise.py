@@ -61,97 +61,92 @@ def attentions(model):
 class GroupedLinear(nn.Linear):
     """Keys or values of groups of unequal size: every query head gets its own copy."""
 
-    def __init__(self, inputs, heads, width, bias, like):
-        super().__init__(inputs, heads * width, bias=bias, **like)
-        self.width, self.head_of = width, []
+    def __init__(self, inputs, outputs, width, head_of, **like):
+        super().__init__(inputs, outputs, **like)
+        self.width, self.head_of = width, head_of
 
     def forward(self, x):
         heads = super().forward(x).unflatten(-1, (-1, self.width))
         return heads[..., self.head_of, :].flatten(-2)
 
 
+def how(old):
+    return {"device": old.weight.device, "dtype": old.weight.dtype}
+
+
 def resized(old, inputs, outputs):
     """A projection like another one, of another size; its weights are still to be loaded."""
-    like = {"device": old.weight.device, "dtype": old.weight.dtype}
     if isinstance(old, nn.Linear):
-        return nn.Linear(inputs, outputs, bias=old.bias is not None, **like)
-    new = type(old)(outputs, inputs)  # Conv1D of GPT-2
-    return new.to(**like)
+        return nn.Linear(inputs, outputs, bias=old.bias is not None, **how(old))
+    return type(old)(outputs, inputs).to(**how(old))  # Conv1D of GPT-2
 
 
-def replace(attention, kept, heads, kv_heads):
-    """Gives an attention the projections of the heads that are kept."""
+def resize_keys(attention, of_kept, width):
+    """Keys and values of the query heads that are kept, of_kept being the key/value head of each."""
+    holder, names = attention.holder, sorted(set(of_kept))
+    head_of = [names.index(kv) for kv in of_kept]
+    group = max(1, len(of_kept) // max(1, len(names)))
+    even = head_of == [i // group for i in range(len(of_kept))]
+    for name in (attention.key, attention.value):
+        old = getattr(holder, name)
+        new = resized(old, old.in_features, width * len(names))
+        if not even:
+            bias = old.bias is not None
+            new = GroupedLinear(new.in_features, new.out_features, width, head_of, bias=bias, **how(old))
+        setattr(holder, name, new)
+    if hasattr(holder, "num_key_value_groups"):
+        holder.num_key_value_groups = group if even else 1
+
+
+def resize(attention, kept, heads, kv_heads):
+    """Gives an attention the projections of the heads that are kept; returns the width of a head."""
     holder, place = attention.holder, attention.output_holder
     old = getattr(place, attention.output)
     inputs, outputs = (old.in_features, old.out_features) if isinstance(old, nn.Linear) else old.weight.shape
     width = inputs // heads
     setattr(place, attention.output, resized(old, width * len(kept), outputs))
-    query = getattr(holder, attention.query)
-    if attention.key is None:
-        setattr(holder, attention.query, resized(query, outputs, 3 * width * len(kept)))
-    else:
-        setattr(holder, attention.query, resized(query, query.in_features, width * len(kept)))
-        of_kept = [head * kv_heads // heads for head in kept]
-        names = sorted(set(of_kept))
-        head_of = [names.index(kv) for kv in of_kept]
-        groups = len(kept) // max(1, len(names))
-        even = head_of == [i // max(1, groups) for i in range(len(kept))]
-        for name in (attention.key, attention.value):
-            old = getattr(holder, name)
-            new = resized(old, old.in_features, width * len(names))
-            if not even:
-                like = {"device": old.weight.device, "dtype": old.weight.dtype}
-                new = GroupedLinear(old.in_features, len(names), width, old.bias is not None, like)
-                new.head_of = head_of
-            setattr(holder, name, new)
-        if hasattr(holder, "num_key_value_groups"):
-            holder.num_key_value_groups = groups if even else 1
-    sizes = {
-        "num_attention_heads": len(kept),
-        "num_heads": len(kept),
-        "n_heads": len(kept),
-        "all_head_size": width * len(kept),
-        "inner_dim": width * len(kept),
-        "split_size": width * len(kept),
-    }
-    if isinstance(getattr(holder, "n_heads", None), int) and hasattr(holder, "q_lin"):
-        sizes["dim"] = width * len(kept)  # DistilBERT, version 4
-    for name, size in sizes.items():
+    query, parts = getattr(holder, attention.query), 3 if attention.key is None else 1
+    setattr(holder, attention.query, resized(query, outputs, parts * width * len(kept)))
+    if attention.key is not None:
+        resize_keys(attention, [head * kv_heads // heads for head in kept], width)
+    for name in ("num_attention_heads", "num_heads", "n_heads"):
         if hasattr(holder, name):
-            setattr(holder, name, size)
+            setattr(holder, name, len(kept))
+    widths = ("all_head_size", "inner_dim", "split_size") + (("dim",) if hasattr(holder, "q_lin") else ())
+    for name in widths:
+        if hasattr(holder, name):
+            setattr(holder, name, width * len(kept))
     return width
 
 
-def without_heads(attention, width):
+def without_heads(attention, width, kind):
     """An attention that gives its output bias alone: there is nothing to attend with."""
     holder = attention.holder
     stock = inspect.signature(holder.forward).parameters
-    kind = type(holder).__name__
-    output = None if attention.output_holder is not holder else getattr(holder, attention.output)
+    output = getattr(holder, attention.output) if attention.output_holder is holder else None
+    # What it returns beside its output: weights, and in T5 biases.
+    rest = (None,) if kind not in ("mpnet", "distilbert") or "output_attentions" not in stock else ()
+    if kind == "t5" and "kwargs" in stock:
+        rest = (None, None)
 
     def forward(*given, **named):
-        x = given[0] if given else named.get("hidden_states", named.get("query"))
-        values = dict(zip(stock, given)) | named
-        cache = values.get("past_key_values", values.get("layer_past"))
-        cross = values.get("key_value_states") is not None
-        if cache is not None and not cross:  # it counts tokens by what layers have put into it
+        named = dict(zip(stock, given)) | named
+        x = named.get("hidden_states", named.get("query"))
+        cache = named.get("past_key_values", named.get("layer_past"))
+        if cache is not None and named.get("key_value_states") is None:
+            # It counts tokens by what layers have put into it.
             cache = getattr(cache, "self_attention_cache", cache)
             nothing = x.new_zeros(x.shape[0], 1, x.shape[1], width)
             cache.update(nothing, nothing, holder.layer_idx)
-        z = x.new_zeros(*x.shape[:-1], 0)
-        if output is not None:
-            z = x.new_zeros(x.shape) + output.bias if output.bias is not None else torch.zeros_like(x)
-        if kind.startswith("T5"):
-            return (z, None, None) if "kwargs" in stock else (z, None)
-        if kind.startswith("MPNet") or "output_attentions" in stock and kind.endswith(("SelfAttention", "SdpaAttention")) and "q_lin" in holder._modules:
-            return (z,)
-        return z, None
+        if output is None:  # the projection is called by another module
+            return x.new_zeros(*x.shape[:-1], 0), *rest
+        return torch.zeros_like(x) + (0 if output.bias is None else output.bias), *rest
 
     holder.forward = forward
 
 
 def share_biases(model, kept):
-    """T5 adds the biases of all heads in its first layer, MPNet once for all: here every layer takes those of its heads."""
+    """T5 computes biases in its first layer, MPNet once for all: here every layer takes those of its heads."""
     kind, base = model.config.model_type, model.base_model
 
     def of_heads(names, position):
@@ -194,20 +189,19 @@ def share_biases(model, kept):
 def prune(model, pruned):
     """Leaves in every attention the heads that are not pruned, before weights are loaded."""
     config = model.config
-    heads = {"enc.": getattr(config, "encoder_attention_heads", 0), "dec.": getattr(config, "decoder_attention_heads", 0)}
-    heads["cross."] = heads["dec."]
+    pruned = {str(name).removeprefix("L"): heads for name, heads in pruned.items()}
     names = {}
     for attention in list(attentions(model)):
-        count = heads.get(attention.name.rpartition("L")[0]) or config.num_attention_heads
-        number = attention.name[1:] if attention.name[0] == "L" else attention.name
-        gone = pruned.get(attention.name, pruned.get(number, pruned.get(int(number) if number.isdigit() else None, [])))
+        own = "encoder_attention_heads" if attention.name.startswith("enc.") else "decoder_attention_heads"
+        count = getattr(config, own, config.num_attention_heads)
+        gone = pruned.get(attention.name.removeprefix("L"), [])
         names[attention.name] = [head for head in range(count) if head not in gone]
         if len(names[attention.name]) == count:
             continue
         kv_heads = getattr(config, "num_key_value_heads", None) or count
-        width = replace(attention, names[attention.name], count, kv_heads)
+        width = resize(attention, names[attention.name], count, kv_heads)
         if not names[attention.name]:
-            without_heads(attention, width)
+            without_heads(attention, width, config.model_type)
     share_biases(model, names)
 
 

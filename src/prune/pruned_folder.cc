@@ -120,7 +120,7 @@ class PrunedTensors {
     if (heads == before_.end()) return std::nullopt;
     HeadTensor to = left.at(tensor.name);
     if (uniform && !to.rows.empty() && to.rows.front().part == HeadPart::bias) {
-      const std::vector<int32_t>& kept = attention_sites(*after)[to.site].heads;
+      const std::vector<int32_t> kept = attention_sites(*after)[to.site].heads;
       std::erase_if(to.rows, [&](const HeadRows& rows) {
         return std::ranges::find(kept, rows.name) == kept.end();
       });

@@ -1,0 +1,154 @@
+"""Loads pruned folders with transformers, and compares what they say with what headwise says.
+
+    PYTHON tests/parity/pruned.py PROGRAM [MODEL...]
+
+PROGRAM is headwise; models are folders of tests/golden/models, by default one of each architecture. Each is pruned by the
+program in every form that it can have, unevenly, with a layer that has no heads left, and in a second round; the outputs of
+the program and of transformers for the same ids are compared. The version of transformers is that of the interpreter: run it
+with each version in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import torch
+import transformers
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "models"
+MODELS = ["bert", "bert_sequence", "roberta", "xlm_roberta", "electra", "distilbert", "mpnet", "gpt2", "gpt_neox", "llama",
+          "mistral", "qwen2", "qwen3", "smollm3", "marian", "t5"]
+AUTO = {
+    "ForMaskedLM": transformers.AutoModelForMaskedLM,
+    "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
+    "ForCausalLM": transformers.AutoModelForCausalLM,
+    "LMHeadModel": transformers.AutoModelForCausalLM,
+    "MTModel": transformers.AutoModelForSeq2SeqLM,
+    "ForConditionalGeneration": transformers.AutoModelForSeq2SeqLM,
+}
+TOLERANCE = 1e-4  # of the largest output; two libraries that add float32 numbers in different orders
+
+
+def headwise(program: str, *arguments: str) -> dict | None:
+    done = subprocess.run([program, *arguments, "--json", "--quiet"], capture_output=True, text=True, check=False)
+    document = json.loads(done.stdout)
+    if done.returncode != 0:
+        raise RuntimeError(document["error"]["what"])
+    return document
+
+
+def layers_of(program: str, folder: pathlib.Path) -> list[dict]:
+    return headwise(program, "inspect", str(folder))["layers"]
+
+
+def uneven(layers: list[dict], empty: bool = False) -> list[str]:
+    """Another head in each attention; and all of one."""
+    heads = []
+    for i, layer in enumerate(layers):
+        names = layer["head_names"]
+        all_go = empty and i == min(1, len(layers) - 1)
+        for name in names if all_go or not names else [names[i % len(names)]]:
+            heads.append(f"{layer['name']}.H{name}")
+    return heads
+
+
+def even(layers: list[dict], same: bool) -> list[str]:
+    """As many heads in each layer, one of each group."""
+    heads = []
+    for i, layer in enumerate(layers):
+        group = layer["heads"] // layer["kv_heads"]
+        if group == 1:
+            heads.append(f"{layer['name']}.H{0 if same else i % layer['heads']}")
+        for kv in range(layer["kv_heads"] if group > 1 else 0):
+            heads.append(f"{layer['name']}.H{kv * group + (i + kv) % group}")
+    return heads
+
+
+def compare(program: str, folder: pathlib.Path, remote: bool) -> float:
+    config = json.loads((folder / "config.json").read_text())
+    auto = next(auto for ending, auto in AUTO.items() if config["architectures"][0].endswith(ending))
+    model = auto.from_pretrained(folder, trust_remote_code=remote).eval().float()
+    draw = random.Random(1)
+    ids = [draw.randrange(3, config["vocab_size"] - 3) for _ in range(11)]
+    target = [draw.randrange(3, config["vocab_size"] - 3) for _ in range(7)]
+    inputs = {"input_ids": torch.tensor([ids])}
+    arguments = ["--ids", " ".join(map(str, ids))]
+    if config.get("is_encoder_decoder"):
+        start = [config["decoder_start_token_id"]]
+        inputs["decoder_input_ids"] = torch.tensor([start + target])
+        arguments += ["--decoder-ids", " ".join(map(str, start + target))]
+    with torch.inference_mode():
+        theirs = model(**inputs).logits.float()
+        if hasattr(model, "generate") and model.can_generate():  # that the cache counts right
+            how = {"max_new_tokens": 4, "do_sample": False}
+            written = [model.generate(inputs["input_ids"], use_cache=cache, **how) for cache in (True, False)]
+            if not torch.equal(*written):
+                raise RuntimeError("the cache changes what is generated")
+    ours = torch.tensor(headwise(program, "run", str(folder), "--task", "logits", *arguments)["results"][0]["logits"])
+    return ((ours.view_as(theirs) - theirs).abs().max() / theirs.abs().max()).item()
+
+
+def attempt(program: str, folder: pathlib.Path, remote: bool) -> str:
+    try:
+        difference = compare(program, folder, remote)
+    except Exception as error:  # noqa: BLE001 - any reason not to load is a result
+        return f"no ({type(error).__name__}: {str(error).strip().splitlines()[0][:60]})"
+    return f"{difference:.1e}" + ("" if difference <= TOLERANCE else " DIFFERS")
+
+
+def prune(program: str, source: pathlib.Path, drop: list[str], form: str, out: pathlib.Path) -> None:
+    heads = ",".join(drop)
+    headwise(program, "prune", str(source), "--drop", heads, "--form", form, "-o", str(out), "--tokens", "4")
+
+
+def all_forms(program: str, source: pathlib.Path, room: pathlib.Path) -> dict[str, pathlib.Path]:
+    layers = layers_of(program, source)
+    shares_biases = json.loads((source / "config.json").read_text())["model_type"] == "t5"
+    plans = {
+        "compact": uneven(layers),
+        "compact, a layer without heads": uneven(layers, empty=True),
+        "masked": uneven(layers, empty=True),
+        "uniform": even(layers, same=shares_biases),
+    }
+    made = {}
+    for number, (form, drop) in enumerate(plans.items()):
+        try:
+            prune(program, source, drop, form.split(",")[0], room / str(number))
+        except RuntimeError:  # no such form of this architecture
+            assert form == "uniform", form
+            continue
+        made[form] = room / str(number)
+    made["compact, twice"] = room / "again"
+    left = uneven(layers_of(program, made["compact"]))
+    prune(program, made["compact"], left, "compact", made["compact, twice"])
+    return made
+
+
+def main() -> int:
+    program, names = sys.argv[1], sys.argv[2:] or MODELS
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    print(f"transformers {transformers.__version__}")
+    wrong = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as room:
+            for form, folder in all_forms(program, GOLDEN / name, pathlib.Path(room)).items():
+                compact = form.startswith("compact")
+                stock = attempt(program, folder, remote=False)
+                own = attempt(program, folder, remote=True) if compact else "-"
+                wrong += "DIFFERS" in stock + own or (own if compact else stock).startswith("no")
+                print(f"{name:15} {form:32} stock: {stock:75} its own code: {own}", flush=True)
+    print(f"{wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
