@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <span>
 
@@ -109,7 +110,8 @@ std::string for_people(const PruneOutcome& outcome) {
   std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
   const auto row = [&](const std::string& name, const std::string& before, const std::string& after,
                        double ratio) {
-    text += fmt::format("{:<22}{:>16}{:>16}{:>10.3f}\n", name, before, after, ratio);
+    text += fmt::format("{:<22}{:>16}{:>16}{:>10}\n", name, before, after,
+                        std::isfinite(ratio) ? fmt::format("{:.3f}", ratio) : "");
   };
   const auto count = [&](const char* name, int64_t before, int64_t after) {
     row(name, grouped(before), grouped(after),
