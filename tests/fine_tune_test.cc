@@ -1,5 +1,5 @@
-// Recovery without labels: models that were disturbed come back to what they said.
-#include "headwise/train/distill.h"
+// Recovery: models that were disturbed come back to what they said, with labels and without.
+#include "headwise/train/fine_tune.h"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST_P(Distill, BringsADisturbedModelBack) {
   disturb(student);
   const double before = hidden_error(teacher, examples, student);
   int64_t steps = 0;
-  DistillOptions options{.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 1e-3}};
+  FineTuneOptions options{.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 1e-3}};
   options.progress = [&](int64_t done, int64_t all, double error) {
     EXPECT_EQ(done, ++steps);
     EXPECT_LE(done, all);
@@ -69,6 +69,22 @@ TEST_P(Distill, BringsADisturbedModelBack) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Distill, testing::Values("bert", "gpt2", "llama", "marian"),
                          [](const auto& info) { return info.param; });
+
+TEST_P(Distill, LabelsDoSoToo) {
+  const Model teacher = Model::load(golden_model(GetParam()));
+  TrainableModel model = load_for_its_task(golden_model(GetParam()));
+  Examples examples = examples_for(teacher);
+  TokenBatch& scored =
+      teacher.config().encoder_decoder() ? examples.all.target : examples.all.source;
+  for (const int32_t id : scored.ids) examples.all.labels.push_back(id);  // to say what is read
+  const auto loss = [&] {
+    const Loss all = model.evaluate(examples.all);
+    return all.nll / static_cast<double>(all.scored);
+  };
+  const double before = loss();
+  fine_tune(examples, {.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 3e-3}}, model);
+  EXPECT_LT(loss(), before - 0.5);
+}
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {
   const Model teacher = Model::load(golden_model("gpt2"));

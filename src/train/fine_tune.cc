@@ -1,17 +1,21 @@
-// Gradients of the squared distance between hidden states, and steps down along them.
-#include "headwise/train/distill.h"
+// Steps of AdamW over shuffled batches, down a loss.
+#include "headwise/train/fine_tune.h"
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 
 #include "headwise/core/error.h"
+#include "headwise/core/seed.h"
 #include "headwise/train/batches.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 
 namespace headwise {
 namespace {
+
+constexpr uint32_t kDropped = 1;  // the purpose of seeds
 
 /// Sums over the rows of a batch.
 struct Distance {
@@ -56,6 +60,34 @@ void check_alike(const Model& teacher, const TrainableModel& student) {
                .expected = fmt::format("{}", taught)});
 }
 
+/// Takes a step for every batch; `pass` adds its gradients and gives its loss.
+void take_steps(const Examples& examples, const FineTuneOptions& options, TrainableModel& model,
+                const std::function<double(const TrainingBatch&, const PassOptions&)>& pass) {
+  const BatchSettings batches{.tokens = options.tokens_per_batch, .seed = options.seed};
+  int64_t steps = 0;
+  for (int64_t number = 0; number < options.epochs; ++number) {
+    steps += Epoch(examples, batches, number).batches();
+  }
+  const ScheduleSettings schedule{
+      .kind = ScheduleKind::linear,
+      .warmup = static_cast<int64_t>(options.warmup * static_cast<double>(steps))};
+  Optimizer optimizer(model, options.optimizer);
+  int64_t done = 0;
+  for (int64_t number = 0; number < options.epochs; ++number) {
+    const Epoch epoch(examples, batches, number);
+    for (int64_t i = 0; i < epoch.batches(); ++i) {
+      model.clear_gradients();
+      const double loss =
+          pass(epoch.batch(i),
+               {.dropout = options.dropout,
+                .seed = derived_seed(options.seed, static_cast<uint64_t>(done), 0, kDropped)});
+      const double factor = schedule_factor(schedule, done, steps);
+      optimizer.step(++done, factor, optimizer.gradient_norm());
+      if (options.progress) options.progress(done, steps, loss);
+    }
+  }
+}
+
 }  // namespace
 
 double hidden_error(const Model& teacher, const Examples& examples, TrainableModel& student) {
@@ -75,35 +107,28 @@ double hidden_error(const Model& teacher, const Examples& examples, TrainableMod
   return all.error();
 }
 
-void distill(const Model& teacher, const Examples& examples, const DistillOptions& options,
+void distill(const Model& teacher, const Examples& examples, const FineTuneOptions& options,
              TrainableModel& student) {
   check_alike(teacher, student);
-  const BatchSettings batches{.tokens = options.tokens_per_batch, .seed = options.seed};
-  int64_t steps = 0;
-  for (int64_t number = 0; number < options.epochs; ++number) {
-    steps += Epoch(examples, batches, number).batches();
-  }
-  Optimizer optimizer(student, options.optimizer);
-  int64_t done = 0;
-  for (int64_t number = 0; number < options.epochs; ++number) {
-    const Epoch epoch(examples, batches, number);
-    for (int64_t i = 0; i < epoch.batches(); ++i) {
-      const TrainingBatch batch = epoch.batch(i);
-      const Activations wanted = wanted_of(teacher, batch);
-      std::optional<double> error;
-      student.clear_gradients();
-      student.train_hidden(
-          batch, {.dropout = options.dropout, .seed = options.seed + static_cast<uint64_t>(done)},
-          [&](View<const float, 2> hidden, View<float, 2> gradient) {
-            if (error) return false;
-            error = distance(wanted.rows, hidden, gradient).error();
-            return true;
-          });
-      const double factor = schedule_factor(options.schedule, done, steps);
-      optimizer.step(++done, factor, optimizer.gradient_norm());
-      if (options.progress) options.progress(done, steps, *error);
-    }
-  }
+  take_steps(examples, options, student, [&](const TrainingBatch& batch, const PassOptions& pass) {
+    const Activations wanted = wanted_of(teacher, batch);
+    std::optional<double> error;
+    student.train_hidden(batch, pass, [&](View<const float, 2> hidden, View<float, 2> gradient) {
+      if (error) return false;
+      error = distance(wanted.rows, hidden, gradient).error();
+      return true;
+    });
+    return *error;
+  });
+}
+
+void fine_tune(const Examples& examples, const FineTuneOptions& options, TrainableModel& model) {
+  take_steps(examples, options, model, [&](const TrainingBatch& batch, PassOptions pass) {
+    const int64_t scored = batch.scored();
+    if (scored == 0) return 0.;
+    pass.gradient_scale = 1 / static_cast<float>(scored);
+    return model.train(batch, pass).loss / static_cast<double>(scored);
+  });
 }
 
 }  // namespace headwise

@@ -1,0 +1,40 @@
+// A model learns a little more, in memory: from labels, or from the hidden states of another model.
+//
+// For recovery after heads were cut out. Trainings that take long, that are logged and can be
+// resumed, are those of trainer.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "headwise/model/model.h"
+#include "headwise/train/examples.h"
+#include "headwise/train/settings.h"
+#include "headwise/train/trainable_model.h"
+
+namespace headwise {
+
+struct FineTuneOptions {
+  int64_t epochs = 1;
+  int64_t tokens_per_batch = 800;
+  OptimizerSettings optimizer{.rate = 5e-5};
+  double warmup = 0.1;  // this share of the steps; then the rate falls to 0
+  float dropout = 0;
+  uint64_t seed = 0;
+
+  /// Steps done and all of them, and the loss of the last batch. May throw to stop.
+  std::function<void(int64_t done, int64_t steps, double loss)> progress{};
+};
+
+/// Minimises the loss that the model is trained for, over examples with what is wanted.
+void fine_tune(const Examples& examples, const FineTuneOptions& options, TrainableModel& model);
+
+/// Minimises hidden_error, batch by batch. Labels are not looked at.
+void distill(const Model& teacher, const Examples& examples, const FineTuneOptions& options,
+             TrainableModel& student);
+
+/// Σ |h - h'|² / Σ |h|² over the rows of all examples, h being the teacher's last hidden states and
+/// h' the student's. Both models have the same width and read the same token ids.
+double hidden_error(const Model& teacher, const Examples& examples, TrainableModel& student);
+
+}  // namespace headwise
