@@ -22,8 +22,10 @@ struct PruneVerb {
   InputOptions input{};
   std::string plan{}, drop{};
   std::string form = "compact", compensate = "none", loss{};
-  std::vector<std::string> data{};
+  std::vector<std::string> data{}, recover{};
   int64_t tokens = 128;
+  int64_t rounds = 1;
+  FineTuneOptions training{};
 };
 
 constexpr size_t kMostPlan = 256 << 20;           // bytes of a file
@@ -60,38 +62,54 @@ void add_texts(const PruneVerb& verb, const Session& session, const CommonOption
   }
 }
 
-std::optional<EvaluationSet> read_quality(const PruneVerb& verb, const Session& session,
-                                          const CommonOptions& common) {
-  if (verb.data.empty()) {
-    if (!verb.loss.empty()) misuse("--loss: --data names what it is taken over");
-    return std::nullopt;
-  }
+/// What --data or --recover name; nothing without.
+std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
+                                      const std::vector<std::string>& files, const Session& session,
+                                      const CommonOptions& common) {
+  if (files.empty()) return std::nullopt;
   if (session.tokenizer() == nullptr) {
     throw Error({.what = "the model has no tokenizer",
-                 .where = "--data",
+                 .where = option,
                  .expected = "a model that reads text"});
   }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
-  return read_evaluation(task, Files(verb.data.begin(), verb.data.end()), *session.tokenizer(),
+  return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
                          session.config(), common.seed);
 }
 
-void prune_model(const PruneVerb& verb, const CommonOptions& common) {
+void check(const PruneVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
   if (!verb.input.gates.empty()) misuse("--gate: heads are dropped by a plan, or by --drop");
   if (!verb.plan.empty() && !verb.drop.empty()) misuse("--drop: instead of a plan, not beside it");
   if (common.out.empty()) misuse("prune: -o names the folder of the pruned model");
+  if (!verb.loss.empty() && verb.data.empty() && verb.recover.empty()) {
+    misuse("--loss: --data names what it is taken over, --recover what is learned from");
+  }
+  if (!verb.recover.empty() && verb.form == "masked") {
+    misuse("--recover: training would fill the zeros of the masked form; choose compact");
+  }
+  if (verb.rounds > 1 && verb.recover.empty()) {
+    misuse("--iterative: --recover names what is learned from after each round");
+  }
+}
+
+void prune_model(const PruneVerb& verb, const CommonOptions& common) {
+  check(verb, common);
   PruneWork work{.drop = heads_to_drop(verb),
                  .how = {.form = prune_form(verb.form),
                          .compensate = compensation(verb.compensate),
                          .seed = common.seed},
+                 .training = verb.training,
+                 .rounds = verb.rounds,
                  .tokens = verb.tokens};
+  work.training.seed = common.seed;
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   const Session session(verb.input);
   add_texts(verb, session, common, work.how);
-  work.quality = read_quality(verb, session, common);
-  const PruneOutcome outcome = prune_and_measure(work, session, common.out);
+  work.quality = read_set(verb, "--data", verb.data, session, common);
+  work.recovery = read_set(verb, "--recover", verb.recover, session, common);
+  const PruneOutcome outcome = prune_and_measure(work, session, common.out, common.quiet);
   CommonOptions screen = common;
   screen.out.clear();
   deliver(screen, common.json ? to_json(outcome) : for_people(outcome));
@@ -132,6 +150,26 @@ void add_prune(CLI::App& app, CommonOptions& common) {
            "Measure the quality before and after over this file, as in docs/data.md; translate "
            "takes two")
       ->type_name("FILE");
+  const char* const group = "Recovery";
+  add_list(verb, "--recover", options->recover,
+           "Train after the cut on this file, as in docs/data.md, for the loss that --loss names; "
+           "under fidelity the unpruned model is the teacher of the pruned one, and a file of "
+           "texts does; translate takes two")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_option("--epochs", options->training.epochs, "Over the file; default: 1")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--rate", options->training.optimizer.rate, "Of learning; default: 5e-5")
+      ->check(finite(0))
+      ->type_name("R")
+      ->group(group);
+  verb.add_option("--iterative", options->rounds,
+                  "Cut in so many rounds, and train after each; default: 1")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+      ->type_name("N")
+      ->group(group);
   verb.add_option("--tokens", options->tokens,
                   "Length of the texts whose speed is measured; default: 128")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))

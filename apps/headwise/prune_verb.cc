@@ -6,10 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <list>
 #include <span>
+#include <system_error>
+#include <utility>
 
 #include "headwise/observe/observe.h"
+#include "headwise/prune/recover.h"
 #include "json_writer.h"
+#include "progress.h"
 
 namespace headwise::program {
 namespace {
@@ -68,14 +73,57 @@ void write_state(JsonWriter& json, const char* name, const PrunedState& state,
   json.end_object();
 }
 
+/// A folder of a round before the last one, gone at the end.
+struct RoundFolder {
+  std::filesystem::path path{};
+
+  explicit RoundFolder(std::filesystem::path folder) : path(std::move(folder)) {}
+  RoundFolder(const RoundFolder&) = delete;
+  RoundFolder& operator=(const RoundFolder&) = delete;
+  ~RoundFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+/// In rounds: some heads go, then the model learns to do without them. The proof is of the last
+/// one.
+PruneProof cut_and_train(const PruneWork& work, const Session& session, const std::string& out,
+                         bool quiet) {
+  const auto heads = std::ssize(work.drop);
+  std::list<RoundFolder> rounds;
+  std::optional<Model> before;  // none: the model itself
+  PruneProof proof;
+  for (int64_t round = 0; round < work.rounds; ++round) {
+    const int64_t begin = heads * round / work.rounds, end = heads * (round + 1) / work.rounds;
+    const bool last = round + 1 == work.rounds;
+    const std::filesystem::path from = rounds.empty() ? session.folder() : rounds.back().path;
+    const std::filesystem::path to =
+        last ? std::filesystem::path(out)
+             : rounds.emplace_back(fmt::format("{}.round{}", out, round)).path;
+    proof = prune(before ? *before : session.model(), from,
+                  std::span(work.drop).subspan(begin, end - begin), to, work.how);
+    if (work.recovery) {
+      PartProgress progress(quiet);
+      FineTuneOptions training = work.training;
+      training.progress = [&](int64_t done, int64_t steps, double) {
+        progress.advance("steps", done, steps);
+      };
+      recover(to, session.model(), *work.recovery, training, work.how.load);
+    }
+    if (!last) before = Model::load(to, work.how.load);
+  }
+  return proof;
+}
+
 }  // namespace
 
 PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
-                               const std::string& out) {
+                               const std::string& out, bool quiet) {
   PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
                        .compensate = std::string(to_string(work.how.compensate)),
                        .out = out};
-  outcome.proof = prune(session.model(), session.folder(), work.drop, out, work.how);
+  outcome.proof = cut_and_train(work, session, out, quiet);
   const Model after = Model::load(out, work.how.load);
   const std::string dropped = fmt::format("{}", fmt::join(work.drop, ","));
   const int64_t heads = session.model().heads();

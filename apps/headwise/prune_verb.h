@@ -10,6 +10,7 @@
 #include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
 #include "headwise/prune/prune.h"
+#include "headwise/train/fine_tune.h"
 #include "inputs.h"
 #include "verb.h"
 
@@ -18,8 +19,11 @@ namespace headwise::program {
 struct PruneWork {
   std::vector<std::string> drop{};  // "L3.H1", "L4"
   PruneOptions how{};
-  std::optional<EvaluationSet> quality{};  // what it is measured on, before and after
-  int64_t tokens = 128;                    // of the texts whose speed is measured
+  std::optional<EvaluationSet> quality{};   // what it is measured on, before and after
+  std::optional<EvaluationSet> recovery{};  // what it is trained on after heads went
+  FineTuneOptions training{};
+  int64_t rounds = 1;    // of cutting some, and training
+  int64_t tokens = 128;  // of the texts whose speed is measured
 };
 
 /// A model before or after.
@@ -36,9 +40,10 @@ struct PruneOutcome {
   std::vector<SpeedComparison> speed{};
 };
 
-/// Writes the pruned model to a folder, and compares it with what it was.
+/// Writes the pruned model to a folder, and compares it with what it was. --quiet shows no
+/// progress.
 PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
-                               const std::string& out);
+                               const std::string& out, bool quiet);
 
 std::string to_json(const PruneOutcome& outcome);
 std::string for_people(const PruneOutcome& outcome);

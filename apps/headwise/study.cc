@@ -147,7 +147,7 @@ class Study {
       if (!text.decoder_ids.empty()) work.how.target.add(text.decoder_ids);
     }
     work.how.progress = [](std::string_view) { throw_if_interrupted(); };
-    outcome_ = prune_and_measure(work, session_, (folder_ / "model").string());
+    outcome_ = prune_and_measure(work, session_, (folder_ / "model").string(), common_.quiet);
   }
 
   Json summarise() const {

@@ -1,0 +1,18 @@
+// Trains a pruned model a little further, so that it does again what it did before.
+#pragma once
+
+#include <filesystem>
+
+#include "headwise/model/model.h"
+#include "headwise/observe/evaluation.h"
+#include "headwise/train/fine_tune.h"
+
+namespace headwise {
+
+/// Trains the weights of a folder, and writes them back in the types that they had; tensors that
+/// training does not know stay as they are. What is learned is the loss of the set; for fidelity,
+/// which has no labels, the hidden states of `teacher`, the model before heads were cut out.
+void recover(const std::filesystem::path& folder, const Model& teacher, const EvaluationSet& set,
+             const FineTuneOptions& options, const LoadOptions& load = {});
+
+}  // namespace headwise
