@@ -52,6 +52,7 @@ inline Verdict random_verdict(const std::vector<std::string>& heads, uint64_t se
     if (verdict.clusters.empty() || random.below(2) == 0) verdict.clusters.emplace_back();
     verdict.clusters.back().push_back(head.head);
   }
+  std::erase_if(verdict.clusters, [](const Cluster& cluster) { return cluster.size() < 2; });
   return verdict;
 }
 
