@@ -161,6 +161,8 @@ def share_biases(model, kept):
 
     if kind == "mpnet":
         for attention in attentions(model):
+            if not kept[attention.name]:
+                continue
             position = list(inspect.signature(attention.holder.forward).parameters).index("position_bias")
             hook = of_heads(kept[attention.name], position)
             attention.holder.register_forward_pre_hook(hook, with_kwargs=True)
@@ -213,8 +215,9 @@ def pruned_class(stock):
         config.pruned_heads = self.config.pruned_heads = pruned
         prune(self, pruned)
 
-    # Weights are initialised by the name of the stock class, and saved under it.
-    return type(stock.__name__, (stock,), {"__init__": init, "__module__": __name__})
+    # Under its stock name it is saved as one; and tensors have the names of the stock class, older ones as well.
+    own = {"__init__": init, "__module__": __name__, "is_custom_code": classmethod(lambda cls: False)}
+    return type(stock.__name__, (stock,), own)
 
 
 def __getattr__(name):
