@@ -119,71 +119,79 @@ def resize(attention, kept, heads, kv_heads):
     return width
 
 
-def without_heads(attention, width, kind):
+class WithoutHeads:
     """An attention that gives its output bias alone: there is nothing to attend with."""
-    holder = attention.holder
-    stock = inspect.signature(holder.forward).parameters
-    output = getattr(holder, attention.output) if attention.output_holder is holder else None
-    # What it returns beside its output: weights, and in T5 biases.
-    rest = (None,) if kind not in ("mpnet", "distilbert") or "output_attentions" not in stock else ()
-    if kind == "t5" and "kwargs" in stock:
-        rest = (None, None)
 
-    def forward(*given, **named):
-        named = dict(zip(stock, given)) | named
+    def forward(self, *given, **named):
+        names, output, width, rest = self.headless
+        named = dict(zip(names, given)) | named
         x = named.get("hidden_states", named.get("query"))
         cache = named.get("past_key_values", named.get("layer_past"))
         if cache is not None and named.get("key_value_states") is None:
             # It counts tokens by what layers have put into it.
             cache = getattr(cache, "self_attention_cache", cache)
             nothing = x.new_zeros(x.shape[0], 1, x.shape[1], width)
-            cache.update(nothing, nothing, holder.layer_idx)
+            cache.update(nothing, nothing, self.layer_idx)
         if output is None:  # the projection is called by another module
             return x.new_zeros(*x.shape[:-1], 0), *rest
-        return torch.zeros_like(x) + (0 if output.bias is None else output.bias), *rest
+        bias = getattr(self, output).bias
+        return torch.zeros_like(x) + (0 if bias is None else bias), *rest
 
-    holder.forward = forward
+
+class OwnBiasOfMPNet:
+    """MPNet computes the biases of all heads once: every layer takes those of its heads."""
+
+    def forward(self, *given, **named):
+        named = dict(zip(self.parameter_names, given)) | named
+        if named.get("position_bias") is not None:
+            named["position_bias"] = named["position_bias"][:, self.kept_heads]
+        return super().forward(**named)
+
+
+class OwnBiasOfT5:
+    """T5 computes biases in its first layer: here every layer computes those of its heads, from the same table."""
+
+    def compute_bias(self, *given, **named):
+        return super().compute_bias(*given, **named)[:, self.kept_heads]
+
+    def forward(self, *given, **named):
+        named = dict(zip(self.parameter_names, given)) | named
+        named["position_bias"] = None  # that of another layer
+        return super().forward(**named)
+
+
+def parameter_names(module):
+    return list(inspect.signature(module.forward).parameters)
+
+
+def become(module, kind, **attributes):
+    module.__dict__.update(attributes)  # modules among them stay where they are registered
+    module.__class__ = type(type(module).__name__, (kind, type(module)), {})
+
+
+def remove_attention(attention, width, kind):
+    holder = attention.holder
+    names = parameter_names(holder)
+    # What it returns beside its output: weights, and in T5 biases.
+    rest = (None,) if kind not in ("mpnet", "distilbert") or "output_attentions" not in names else ()
+    if kind == "t5" and "kwargs" in names:
+        rest = (None, None)
+    output = attention.output if attention.output_holder is holder else None
+    become(holder, WithoutHeads, headless=(names, output, width, rest))
 
 
 def share_biases(model, kept):
-    """T5 computes biases in its first layer, MPNet once for all: here every layer takes those of its heads."""
-    kind, base = model.config.model_type, model.base_model
-
-    def of_heads(names, position):
-        def hook(module, given, named):
-            if named.get("position_bias") is not None:
-                named["position_bias"] = named["position_bias"][:, names]
-            elif len(given) > position and given[position] is not None:
-                given = (*given[:position], given[position][:, names], *given[position + 1 :])
-            return given, named
-
-        return hook
-
-    if kind == "mpnet":
-        for attention in attentions(model):
-            position = list(inspect.signature(attention.holder.forward).parameters).index("position_bias")
-            hook = of_heads(kept[attention.name], position)
-            attention.holder.register_forward_pre_hook(hook, with_kwargs=True)
-    if kind != "t5":
-        return
-
-    def own(module, given, named):
-        named["position_bias"] = None  # those of another layer
-        return given, named
-
-    def biases_of(first, names):
-        compute = type(first).compute_bias
-        return lambda *given, **named: compute(first, *given, **named)[:, names]
-
-    tables = {}  # per stack, the attention that has it
-    for attention in attentions(model):
-        stack = attention.name.rpartition("L")[0]
-        attention.holder.register_forward_pre_hook(own, with_kwargs=True)
-        if stack == "cross.":
-            continue
-        first = tables.setdefault(stack, attention.holder)
-        attention.holder.has_relative_attention_bias = True
-        attention.holder.compute_bias = biases_of(first, kept[attention.name])
+    kind, tables = model.config.model_type, {}  # per stack, the table that its first layer has
+    for attention in attentions(model) if kind in ("t5", "mpnet") else []:
+        holder, stack = attention.holder, attention.name.rpartition("L")[0]
+        own = {"kept_heads": kept[attention.name], "parameter_names": parameter_names(holder)}
+        if kind == "t5" and stack != "cross.":
+            table = tables.setdefault(stack, getattr(holder, "relative_attention_bias", None))
+            own["has_relative_attention_bias"] = True
+            if "relative_attention_bias" not in holder._modules:
+                own["relative_attention_bias"] = table
+        if kept[attention.name]:
+            become(holder, OwnBiasOfT5 if kind == "t5" else OwnBiasOfMPNet, **own)
 
 
 def prune(model, pruned):
@@ -201,7 +209,7 @@ def prune(model, pruned):
         kv_heads = getattr(config, "num_key_value_heads", None) or count
         width = resize(attention, names[attention.name], count, kv_heads)
         if not names[attention.name]:
-            without_heads(attention, width, config.model_type)
+            remove_attention(attention, width, config.model_type)
     share_biases(model, names)
 
 
@@ -213,8 +221,9 @@ def pruned_class(stock):
         config.pruned_heads = self.config.pruned_heads = pruned
         prune(self, pruned)
 
-    # Weights are initialised by the name of the stock class, and saved under it.
-    return type(stock.__name__, (stock,), {"__init__": init, "__module__": __name__})
+    # Under its stock name it is saved as one; and tensors have the names of the stock class, older ones as well.
+    own = {"__init__": init, "__module__": __name__, "is_custom_code": classmethod(lambda cls: False)}
+    return type(stock.__name__, (stock,), own)
 
 
 def __getattr__(name):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,19 @@ def even(layers: list[dict], same: bool) -> list[str]:
         for kv in range(layer["kv_heads"] if group > 1 else 0):
             heads.append(f"{layer['name']}.H{kv * group + (i + kv) % group}")
     return heads
+
+
+def for_version_4(source: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
+    """Version 4 knows no "rope_parameters", and would take its defaults instead."""
+    shutil.copytree(source, copy)
+    config = json.loads((copy / "config.json").read_text())
+    rope = config.pop("rope_parameters", None)
+    if rope is not None:
+        config["rope_theta"] = rope["rope_theta"]
+        config |= {"rotary_emb_base": rope["rope_theta"]} if config["model_type"] == "gpt_neox" else {}
+        config |= {"rotary_pct": rope["partial_rotary_factor"]} if "partial_rotary_factor" in rope else {}
+    (copy / "config.json").write_text(json.dumps(config))
+    return copy
 
 
 def compare(program: str, folder: pathlib.Path, remote: bool) -> float:
@@ -139,12 +153,19 @@ def main() -> int:
     print(f"transformers {transformers.__version__}")
     wrong = 0
     for name in names:
-        with tempfile.TemporaryDirectory() as room:
-            for form, folder in all_forms(program, GOLDEN / name, pathlib.Path(room)).items():
+        with tempfile.TemporaryDirectory() as temporary:
+            room, source = pathlib.Path(temporary), GOLDEN / name
+            old = transformers.__version__.startswith("4.")
+            if old:
+                source = for_version_4(source, room / "source")
+            # Its config takes numbers of layers, and there is more than one attention by that number.
+            known = old and json.loads((source / "config.json").read_text()).get("is_encoder_decoder", False)
+            for form, folder in all_forms(program, source, room).items():
                 compact = form.startswith("compact")
                 stock = attempt(program, folder, remote=False)
                 own = attempt(program, folder, remote=True) if compact else "-"
-                wrong += "DIFFERS" in stock + own or (own if compact else stock).startswith("no")
+                lost = (own if compact else stock).startswith("no") and not (compact and known)
+                wrong += "DIFFERS" in stock + own or lost
                 print(f"{name:15} {form:32} stock: {stock:75} its own code: {own}", flush=True)
     print(f"{wrong} wrong")
     return 1 if wrong else 0
