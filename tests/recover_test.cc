@@ -69,7 +69,8 @@ TEST_P(Recovered, FromWhatTheModelSaidBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Recovered,
                          testing::Values("bert", "bert_half", "bert_plain", "gpt2", "llama",
-                                         "marian", "t5", "sentence_mean"),
+                                         "marian", "t5", "sentence_mean", "t5_with_copies",
+                                         "roberta_with_copies", "marian_as_found", "bert_of_2018"),
                          [](const auto& info) { return info.param; });
 
 TEST(RecoveredByLabels, LearnsThem) {

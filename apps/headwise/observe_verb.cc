@@ -213,8 +213,11 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
   }
   if (!data.evaluation && !verb.append) {
     const auto refuse = [](bool given, const char* option) {
-      if (given) misuse(fmt::format("{}: a loss is needed: give texts, or --data, and leave matter "
-                                    "in --measure", option));
+      if (given)
+        misuse(
+            fmt::format("{}: a loss is needed: give texts, or --data, and leave matter "
+                        "in --measure",
+                        option));
     };
     refuse(!verb.groups.empty(), "--group");
     refuse(!verb.verdict.empty(), "--verdict");

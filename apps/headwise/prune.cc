@@ -25,7 +25,8 @@ struct PruneVerb {
   std::vector<std::string> data{}, recover{};
   int64_t tokens = 128;
   int64_t rounds = 1;
-  FineTuneOptions training{};
+  std::optional<int64_t> epochs{};
+  std::optional<double> rate{};
 };
 
 constexpr size_t kMostPlan = 256 << 20;           // bytes of a file
@@ -73,6 +74,9 @@ std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
                  .expected = "a model that reads text"});
   }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
+  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
+    misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
+  }
   return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
                          session.config(), common.seed);
 }
@@ -88,8 +92,9 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
   if (!verb.recover.empty() && verb.form == "masked") {
     misuse("--recover: training would fill the zeros of the masked form; choose compact");
   }
-  if (verb.rounds > 1 && verb.recover.empty()) {
-    misuse("--iterative: --recover names what is learned from after each round");
+  const bool trains = verb.rounds > 1 || verb.epochs || verb.rate;
+  if (trains && verb.recover.empty()) {
+    misuse("--iterative, --epochs, --rate: --recover names what is learned from");
   }
 }
 
@@ -99,10 +104,11 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
                  .how = {.form = prune_form(verb.form),
                          .compensate = compensation(verb.compensate),
                          .seed = common.seed},
-                 .training = verb.training,
                  .rounds = verb.rounds,
                  .tokens = verb.tokens};
   work.training.seed = common.seed;
+  work.training.epochs = verb.epochs.value_or(work.training.epochs);
+  work.training.optimizer.rate = verb.rate.value_or(work.training.optimizer.rate);
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   const Session session(verb.input);
@@ -157,11 +163,11 @@ void add_prune(CLI::App& app, CommonOptions& common) {
            "texts does; translate takes two")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--epochs", options->training.epochs, "Over the file; default: 1")
+  verb.add_option("--epochs", options->epochs, "Over the file; default: 1")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--rate", options->training.optimizer.rate, "Of learning; default: 5e-5")
+  verb.add_option("--rate", options->rate, "Of learning; default: 5e-5")
       ->check(finite(0))
       ->type_name("R")
       ->group(group);

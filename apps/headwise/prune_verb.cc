@@ -2,19 +2,22 @@
 #include "prune_verb.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
-#include <list>
 #include <span>
 #include <system_error>
 #include <utility>
 
+#include "headwise/core/error.h"
 #include "headwise/observe/observe.h"
 #include "headwise/prune/recover.h"
 #include "json_writer.h"
 #include "progress.h"
+#include "prune/pruned_folder.h"
 
 namespace headwise::program {
 namespace {
@@ -73,47 +76,61 @@ void write_state(JsonWriter& json, const char* name, const PrunedState& state,
   json.end_object();
 }
 
-/// A folder of a round before the last one, gone at the end.
-struct RoundFolder {
-  std::filesystem::path path{};
-
-  explicit RoundFolder(std::filesystem::path folder) : path(std::move(folder)) {}
-  RoundFolder(const RoundFolder&) = delete;
-  RoundFolder& operator=(const RoundFolder&) = delete;
-  ~RoundFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
+/// A new folder beside the result, for rounds before the last one; gone at the end.
+class RoundsFolder {
+ public:
+  explicit RoundsFolder(const std::filesystem::path& out) {
+    std::string name = out.string() + ".rounds-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      throw Error({.what = "a folder for the rounds cannot be made",
+                   .where = name,
+                   .got = std::generic_category().message(errno)});
+    }
+    path_ = name;
   }
+  RoundsFolder(const RoundsFolder&) = delete;
+  RoundsFolder& operator=(const RoundsFolder&) = delete;
+  ~RoundsFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
 };
 
 /// In rounds: some heads go, then the model learns to do without them. The proof is of the last
 /// one.
-PruneProof cut_and_train(const PruneWork& work, const Session& session, const std::string& out,
-                         bool quiet) {
-  const auto heads = std::ssize(work.drop);
-  std::list<RoundFolder> rounds;
+PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> heads,
+                         const Session& session, const std::filesystem::path& out, bool quiet) {
+  const auto count = std::ssize(heads);
+  PruneOptions how = work.how;
+  how.finish = [&](const std::filesystem::path& folder) {
+    if (!work.recovery) return;
+    PartProgress progress(quiet);
+    FineTuneOptions training = work.training;
+    training.progress = [&](int64_t done, int64_t steps, double) {
+      progress.advance("steps", done, steps);
+    };
+    recover(folder, session.model(), *work.recovery, training, work.how.load);
+  };
+  if (work.rounds == 1) return prune(session.model(), session.folder(), heads, out, how);
+  { const FolderAside can_be_made(out); }
+  const RoundsFolder rounds(out);
+  std::filesystem::path from = session.folder();
   std::optional<Model> before;  // none: the model itself
-  PruneProof proof;
-  for (int64_t round = 0; round < work.rounds; ++round) {
-    const int64_t begin = heads * round / work.rounds, end = heads * (round + 1) / work.rounds;
+  for (int64_t round = 0;; ++round) {
+    const int64_t begin = count * round / work.rounds, end = count * (round + 1) / work.rounds;
     const bool last = round + 1 == work.rounds;
-    const std::filesystem::path from = rounds.empty() ? session.folder() : rounds.back().path;
-    const std::filesystem::path to =
-        last ? std::filesystem::path(out)
-             : rounds.emplace_back(fmt::format("{}.round{}", out, round)).path;
-    proof = prune(before ? *before : session.model(), from,
-                  std::span(work.drop).subspan(begin, end - begin), to, work.how);
-    if (work.recovery) {
-      PartProgress progress(quiet);
-      FineTuneOptions training = work.training;
-      training.progress = [&](int64_t done, int64_t steps, double) {
-        progress.advance("steps", done, steps);
-      };
-      recover(to, session.model(), *work.recovery, training, work.how.load);
-    }
-    if (!last) before = Model::load(to, work.how.load);
+    how.form = last ? work.how.form : PruneForm::compact;  // in which heads keep their names
+    const std::filesystem::path to = last ? out : rounds.path() / fmt::format("{}", round);
+    const PruneProof proof =
+        prune(before ? *before : session.model(), from, heads.subspan(begin, end - begin), to, how);
+    if (last) return proof;
+    before = Model::load(to, work.how.load);
+    from = to;
   }
-  return proof;
 }
 
 }  // namespace
@@ -123,15 +140,20 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
                        .compensate = std::string(to_string(work.how.compensate)),
                        .out = out};
-  outcome.proof = cut_and_train(work, session, out, quiet);
-  const Model after = Model::load(out, work.how.load);
-  const std::string dropped = fmt::format("{}", fmt::join(work.drop, ","));
-  const int64_t heads = session.model().heads();
-  const int64_t left =
-      work.drop.empty() ? heads : heads - std::ssize(session.model().find_heads(dropped));
-  outcome.before = state_of(session.model(), session.folder(), heads, work.quality, nullptr);
-  outcome.after = state_of(after, out, left, work.quality, &session.model());
-  outcome.speed = compare_speed(session.model(), after, work.tokens, throw_if_interrupted);
+  const Model& model = session.model();
+  std::vector<std::string> heads;  // one by one
+  if (!work.drop.empty()) {
+    for (const HeadIndex head : model.find_heads(fmt::format("{}", fmt::join(work.drop, ",")))) {
+      heads.push_back(model.attentions()[head.site].head_name(head.index));
+    }
+  }
+  std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  outcome.proof = cut_and_train(work, heads, session, folder, quiet);
+  const Model after = Model::load(folder, work.how.load);
+  outcome.before = state_of(model, session.folder(), model.heads(), work.quality, nullptr);
+  outcome.after = state_of(after, folder, model.heads() - std::ssize(heads), work.quality, &model);
+  outcome.speed = compare_speed(model, after, work.tokens, throw_if_interrupted);
   return outcome;
 }
 

@@ -21,6 +21,7 @@
 #include "observe_verb.h"
 #include "plan_screen.h"
 #include "progress.h"
+#include "prune/pruned_folder.h"
 #include "prune_verb.h"
 
 namespace headwise::program {
@@ -63,7 +64,9 @@ fs::path new_folder(const std::string& name) {
 class Study {
  public:
   Study(const StudyVerb& verb, const CommonOptions& common)
-      : verb_(verb), common_(common), folder_(new_folder(common.out)), session_(input_of(verb_)) {}
+      : verb_(verb), common_(common), folder_(new_folder(common.out)), session_(input_of(verb_)) {
+    check_outside(session_.folder(), folder_);
+  }
 
   void run() {
     begin("observe", "what every head was seen to do");
@@ -142,9 +145,11 @@ class Study {
                    .how = {.form = prune_form(verb_.form), .seed = common_.seed},
                    .quality = data.evaluation};
     work.how.load.allow_nonfinite = verb_.observe.input.allow_nonfinite;
+    const bool two = session_.config().encoder_decoder();
     for (const ObservedText& text : data.corpus.texts) {
+      if (two && text.decoder_ids.empty()) continue;  // of a treebank
       work.how.source.add(text.ids, text.types);
-      if (!text.decoder_ids.empty()) work.how.target.add(text.decoder_ids);
+      if (two) work.how.target.add(text.decoder_ids);
     }
     work.how.progress = [](std::string_view) { throw_if_interrupted(); };
     outcome_ = prune_and_measure(work, session_, (folder_ / "model").string(), common_.quiet);

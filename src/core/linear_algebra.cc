@@ -197,7 +197,9 @@ std::vector<std::complex<double>> eigenvalues(const DoubleMatrix& square) {
 }
 
 DoubleMatrix solve_positive(const DoubleMatrix& a, const DoubleMatrix& b) {
-  return matrix_of(Columns(Columns(map(a)).llt().solve(Columns(map(b)))));
+  const Eigen::LLT<Columns> factor{Columns(map(a))};
+  if (factor.info() != Eigen::Success) return DoubleMatrix(a.rows, b.columns, kNaN);
+  return matrix_of(Columns(factor.solve(Columns(map(b)))));
 }
 
 double effective_rank(std::span<const double> singular_values) {

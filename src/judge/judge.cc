@@ -242,8 +242,9 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
     task = loss_task(evidence.loss->task);
     verdict.loss_task = evidence.loss->task;
     verdict.loss = evidence.loss->value;
-    verdict.tolerance = tolerance_of(*task, evidence.loss->value,
-                                     options.tolerance ? *options.tolerance : tolerance_of_evidence(evidence));
+    verdict.tolerance =
+        tolerance_of(*task, evidence.loss->value,
+                     options.tolerance ? *options.tolerance : tolerance_of_evidence(evidence));
   }
   Twins twins = find_twins(evidence, {.js = verdict.thresholds.at("twin_js"),
                                       .cka = verdict.thresholds.at("twin_cka"),

@@ -115,6 +115,9 @@ class Planner {
                    .got = fmt::format("{}", budgets),
                    .expected = "keep, heads, speedup, max_loss or drop; or roles to keep"});
     }
+    if (data_.model != nullptr && data_.folder.empty()) {
+      throw Error({.what = "a plan that measures a model needs its folder"});
+    }
     const auto in_range = [](const char* name, std::optional<double> value, double low,
                              double high) {
       if (!value || (*value >= low && *value <= high)) return;

@@ -1,10 +1,12 @@
 // Measures losses and scores with heads closed by gates.
 #include "plan/model_quality.h"
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "headwise/core/error.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
@@ -16,11 +18,6 @@ namespace {
 constexpr int64_t kBeams = 5;
 constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
 
-SentencePooling pooling_of(const std::filesystem::path& folder) {
-  auto found = SentencePooling::find(folder);
-  return found ? std::move(*found) : SentencePooling::mean();
-}
-
 std::vector<float> gates_of(std::span<const uint8_t> kept) { return {kept.begin(), kept.end()}; }
 
 }  // namespace
@@ -31,7 +28,7 @@ ModelQuality::ModelQuality(const Model& model, const std::filesystem::path& fold
       folder_(folder),
       set_(set),
       tokenizer_(tokenizer),
-      pooling_(pooling_of(folder)) {}
+      pooling_(SentencePooling::find_or_mean(folder)) {}
 
 ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool scored,
                                             const Progress& progress) const {
@@ -40,6 +37,11 @@ ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool 
   const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
   const SweepValues values = sweep.run({}, all_examples(), progress);
   Quality quality{.loss = statistic.loss(values.base)};
+  if (!std::isfinite(quality.loss)) {
+    throw Error({.what = "the loss is no number",
+                 .where = std::string(to_string(set_.task)),
+                 .expected = "data that have one, such as scores that differ"});
+  }
   if (!scored) return quality;
   if (set_.task == LossTask::similarity) quality.score = 1 - quality.loss;
   if (set_.task == LossTask::classify) {

@@ -95,7 +95,7 @@ DoubleMatrix least_squares(const OutputSums& sums, const Columns& columns,
     for (int64_t j = 0; j < dropped; ++j) {
       right(i, j) = product(columns.kept[i], columns.dropped[j]);
     }
-    squares += square(i, i);
+    squares += sums.products(columns.kept[i], columns.kept[i]);
   }
   for (int64_t j = 0; j < dropped; ++j) {
     for (int64_t c = 0; c < output.extent(0); ++c) lost(j, c) = output(c, columns.dropped[j]);

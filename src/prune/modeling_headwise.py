@@ -2,7 +2,8 @@
 
 Written by headwise beside a pruned model. config.json names here what the stock library has no field for: "pruned_heads",
 {"0": [1, 3]} by layer or, in encoder-decoders, {"enc.L0": [2], "cross.L1": [0, 1]}. Any stock class of the architecture is
-here under its own name: config.json points to them in "auto_map". Works with transformers 4.57 and 5.
+here under its own name: config.json points to them in "auto_map". Works with
+transformers 5; folders of encoder-decoders are refused by version 4, which reads pruned_heads by number.
 """
 
 import inspect

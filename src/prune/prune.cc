@@ -81,6 +81,14 @@ Activations hidden(const Model& model, const TokenBatch& source, const TokenBatc
   return target.texts() > 0 ? model.hidden(source, target, options) : model.hidden(source, options);
 }
 
+void check_texts(const ModelConfig& config, const PruneOptions& options) {
+  const int64_t wanted = config.encoder_decoder() ? options.source.texts() : 0;
+  if (options.target.texts() == wanted) return;
+  throw Error({.what = "the texts that a pruned model is proved on do not fit it",
+               .got = fmt::format("{} targets", options.target.texts()),
+               .expected = fmt::format("{}", wanted)});
+}
+
 /// The largest difference of hidden states, and the largest of these.
 struct Difference {
   double largest = 0, value = 0;
@@ -92,7 +100,10 @@ struct Difference {
       largest = std::max(largest, std::abs(x));
     }
   }
-  double relative() const { return largest > 0 ? value / largest : value; }
+  double relative() const {
+    const double share = largest > 0 ? value / largest : value;
+    return std::isnan(share) ? INFINITY : share;
+  }
 };
 
 PruneProof compare(const Pruning& pruning, const Model& written, const Model& other,
@@ -138,6 +149,8 @@ PruneProof prune(const Model& model, const std::filesystem::path& folder,
   const auto step = [&](std::string_view name) {
     if (options.progress) options.progress(name);
   };
+  check_outside(folder, out);
+  check_texts(model.config(), options);
   FolderAside aside(out);
   Pruning pruning{
       .model = model, .folder = folder, .gates = gates_without(model, drop), .load = options.load};
@@ -169,14 +182,14 @@ PruneProof prune(const Model& model, const std::filesystem::path& folder,
                  .expected = fmt::format("at most {:.2g}, as rounding makes", kRounding),
                  .hint = "this is a mistake in headwise: please report it"});
   }
+  if (options.finish) options.finish(aside.path());
   aside.become_out();
   return result;
 }
 
 double infidelity(const Model& model, const Model& original, const std::filesystem::path& folder,
                   const TokenBatch& source, const TokenBatch& target) {
-  std::optional<SentencePooling> found = SentencePooling::find(folder);
-  const SentencePooling pooling = found ? std::move(*found) : SentencePooling::mean();
+  const SentencePooling pooling = SentencePooling::find_or_mean(folder);
   double sum = 0;
   for_each_batch(
       source, target, kProofRows, [&](const TokenBatch& sources, const TokenBatch& targets) {

@@ -37,12 +37,14 @@ constexpr std::string_view kIndex = "model.safetensors.index.json";
 bool is_replaced(const fs::path& relative) {
   const std::string name = relative.begin()->string();
   const bool inside = std::next(relative.begin()) != relative.end();
-  if (inside) return name == "onnx" || name == "openvino" || name == ".git" || name == ".cache";
+  if (inside)
+    return name == "onnx" || name == "openvino" || name == "coreml" || name == "original" ||
+           name == ".git" || name == ".cache";
   const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   return name == "config.json" || name == kModelingFile || ends(".safetensors") ||
          ends(".safetensors.index.json") || ends(".bin.index.json") ||
          (name.starts_with("pytorch_model") && ends(".bin")) || ends(".h5") || ends(".msgpack") ||
-         ends(".ot") || ends(".onnx") || ends(".gguf");
+         ends(".ot") || ends(".onnx") || ends(".gguf") || ends(".tflite") || ends(".pth");
 }
 
 void copy_others(const fs::path& from, const fs::path& to) {
@@ -178,6 +180,14 @@ class PrunedTensors {
 };
 
 }  // namespace
+
+void check_outside(const fs::path& folder, const fs::path& out) {
+  const fs::path relative = fs::weakly_canonical(out).lexically_relative(fs::canonical(folder));
+  if (relative.empty() || *relative.begin() == "..") return;
+  throw Error({.what = "a pruned model cannot lie in the folder of the model",
+               .where = out.string(),
+               .expected = "a folder elsewhere"});
+}
 
 FolderAside::FolderAside(fs::path out) : out_(std::move(out)) {
   std::error_code error;

@@ -28,6 +28,9 @@ class FolderAside {
   std::filesystem::path out_, path_;
 };
 
+/// Throws Error if `out` is the model's folder, or lies in it: what is in there is copied.
+void check_outside(const std::filesystem::path& folder, const std::filesystem::path& out);
+
 /// A model and the heads that it loses.
 struct Pruning {
   const Model& model;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -60,9 +61,11 @@ void check_alike(const Model& teacher, const TrainableModel& student) {
                .expected = fmt::format("{}", taught)});
 }
 
-/// Takes a step for every batch; `pass` adds its gradients and gives its loss.
-void take_steps(const Examples& examples, const FineTuneOptions& options, TrainableModel& model,
-                const std::function<double(const TrainingBatch&, const PassOptions&)>& pass) {
+/// Takes a step for every batch; `pass` adds its gradients and gives its loss, or nothing if
+/// nothing was scored. Throws Error if the training goes astray.
+void take_steps(
+    const Examples& examples, const FineTuneOptions& options, TrainableModel& model,
+    const std::function<std::optional<double>(const TrainingBatch&, const PassOptions&)>& pass) {
   const BatchSettings batches{.tokens = options.tokens_per_batch, .seed = options.seed};
   int64_t steps = 0;
   for (int64_t number = 0; number < options.epochs; ++number) {
@@ -77,13 +80,21 @@ void take_steps(const Examples& examples, const FineTuneOptions& options, Traina
     const Epoch epoch(examples, batches, number);
     for (int64_t i = 0; i < epoch.batches(); ++i) {
       model.clear_gradients();
-      const double loss =
+      const std::optional<double> loss =
           pass(epoch.batch(i),
                {.dropout = options.dropout,
                 .seed = derived_seed(options.seed, static_cast<uint64_t>(done), 0, kDropped)});
       const double factor = schedule_factor(schedule, done, steps);
-      optimizer.step(++done, factor, optimizer.gradient_norm());
-      if (options.progress) options.progress(done, steps, loss);
+      const double norm = optimizer.gradient_norm();
+      ++done;
+      if (loss && !(std::isfinite(*loss) && std::isfinite(norm))) {
+        throw Error({.what = "the training went astray: its loss is no longer finite",
+                     .where = fmt::format("step {}", done),
+                     .got = fmt::format("{}", *loss),
+                     .hint = "a smaller rate"});
+      }
+      if (loss) optimizer.step(done, factor, norm);
+      if (options.progress) options.progress(done, steps, loss.value_or(0));
     }
   }
 }
@@ -123,12 +134,13 @@ void distill(const Model& teacher, const Examples& examples, const FineTuneOptio
 }
 
 void fine_tune(const Examples& examples, const FineTuneOptions& options, TrainableModel& model) {
-  take_steps(examples, options, model, [&](const TrainingBatch& batch, PassOptions pass) {
-    const int64_t scored = batch.scored();
-    if (scored == 0) return 0.;
-    pass.gradient_scale = 1 / static_cast<float>(scored);
-    return model.train(batch, pass).loss / static_cast<double>(scored);
-  });
+  take_steps(examples, options, model,
+             [&](const TrainingBatch& batch, PassOptions pass) -> std::optional<double> {
+               const int64_t scored = batch.scored();
+               if (scored == 0) return {};
+               pass.gradient_scale = 1 / static_cast<float>(scored);
+               return model.train(batch, pass).loss / static_cast<double>(scored);
+             });
 }
 
 }  // namespace headwise

@@ -56,7 +56,7 @@ struct PlanOptions {
 
 /// What a verdict does not say. Without any, plans come from the verdict alone.
 struct PlanData {
-  std::filesystem::path folder{};  // of the model; for numbers of weights, and for `uniform`
+  std::filesystem::path folder{};  // of the model; for numbers of weights, `uniform`, and `model`
   const Model* model = nullptr;    // what `speedup` times
   const EvaluationSet* evaluation = nullptr;  // with the model: for greedy, curves and `max_loss`
   const Tokenizer* tokenizer = nullptr;       // that writes translations, for their BLEU; or none

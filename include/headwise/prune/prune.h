@@ -43,6 +43,10 @@ struct PruneOptions {
   uint64_t seed = 0;  // of random ids
   LoadOptions load{};
 
+  /// Called with the folder of the pruned model after the proof, before it gets its name: what is
+  /// done to it there is part of it, or nothing is left if this throws.
+  std::function<void(const std::filesystem::path& folder)> finish{};
+
   /// Called before each step with its name. May throw to stop.
   std::function<void(std::string_view step)> progress{};
 };

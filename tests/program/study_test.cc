@@ -1,0 +1,114 @@
+// headwise study and the recovery of prune, as their users run them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "io/io_testing.h"
+#include "program/golden_inputs.h"
+#include "program/program.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+/// A small model that reads words w5 to w69, and lines of them.
+class StudyVerb : public testing::Test {
+ protected:
+  StudyVerb() {
+    std::filesystem::copy(golden_model("bert"), folder_.path() / "bert");
+    std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", lines;
+    for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
+    for (int i = 5; i < 60; ++i) {
+      lines += "w" + std::to_string(i) + " w" + std::to_string(i + 7) + " w9 w12\n";
+    }
+    folder_.write("bert/vocab.txt", words);
+    folder_.write("lines.txt", lines);
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  json read(const std::string& name) const { return json::parse(contents_of(path(name))); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(StudyVerb, GoesTheWholeWay) {
+  const ProgramResult result =
+      run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--keep",
+                   "0.5", "--json", "-o", path("study")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const json summary = json::parse(result.out);
+  EXPECT_EQ(summary, read("study/summary.json"));
+  const json plan = read("study/plan.json"), verdict = read("study/verdict.json");
+  const size_t heads = read("study/evidence.json")["heads"].size();
+  EXPECT_EQ(summary["heads"], heads);
+  EXPECT_EQ(verdict["heads"].size(), heads);
+  EXPECT_EQ(summary["dropped"], plan["drop"]);
+  EXPECT_EQ(plan["keep"].size(), heads / 2);
+  EXPECT_EQ(summary["prune"]["after"]["heads"], heads / 2);
+  EXPECT_LT(summary["prune"]["proof"]["max_difference"], 1e-5);
+  EXPECT_FALSE(verdict["categories"].empty());
+  for (const json& category : verdict["categories"]) EXPECT_TRUE(category.contains("measured"));
+  const ProgramResult run =
+      run_program({"run", path("study/model"), "--text", "w5 w6", "--task", "hidden", "--json"});
+  EXPECT_EQ(run.code, 0) << run.errors;
+
+  const ProgramResult again =
+      run_program({"study", path("bert"), "--input", path("lines.txt"), "-o", path("study")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.errors, HasSubstr("new or empty"));
+}
+
+TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
+  const ProgramResult result = run_program(
+      {"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "-o", path("study")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  for (const char* part : {"L0", "What can go", "What came of it", "compact equals masked"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+}
+
+TEST_F(StudyVerb, PrunedModelsAreRecovered) {
+  const auto loss_after = [&](std::vector<std::string> more, const char* out) {
+    std::vector<std::string> arguments = {"prune",  path("bert"),
+                                          "--drop", "L0.H0,L1.H1,L2.H2",
+                                          "--data", path("lines.txt"),
+                                          "--loss", "fidelity",
+                                          "--json", "-o",
+                                          path(out)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.code, 0) << result.errors;
+    return json::parse(result.out)["after"]["loss"]["value"].get<double>();
+  };
+  const std::vector<std::string> learn = {"--recover", path("lines.txt"), "--epochs",
+                                          "20",        "--rate",          "1e-3"};
+  std::vector<std::string> in_rounds = learn;
+  in_rounds.insert(in_rounds.end(), {"--iterative", "3"});
+  const double cut = loss_after({}, "cut");
+  EXPECT_LT(loss_after(learn, "recovered"), 0.5 * cut);
+  EXPECT_LT(loss_after(in_rounds, "rounds"), 0.5 * cut);
+  EXPECT_FALSE(std::filesystem::exists(path("rounds.round0")));
+}
+
+TEST_F(StudyVerb, RefusesRecoveriesThatCannotBe) {
+  const auto refused = [&](std::vector<std::string> more, const char* why) {
+    std::vector<std::string> arguments = {"prune", path("bert"), "--drop",
+                                          "L0.H0", "-o",         path("out")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.errors, HasSubstr(why));
+  };
+  refused({"--form", "masked", "--recover", path("lines.txt")}, "masked");
+  refused({"--iterative", "2"}, "--recover");
+  refused({"--loss", "lm"}, "--data");
+  EXPECT_EQ(run_program({"study", path("bert")}).code, 2);
+}
+
+}  // namespace
+}  // namespace headwise
