@@ -48,8 +48,12 @@ void judge_evidence(const JudgeVerb& verb, const CommonOptions& common) {
   if (verb.roles) {
     if (!verb.evidence.empty()) misuse("--roles lists what there is, and takes no evidence");
     if (common.json) misuse("--roles has no JSON");
+    if (!verb.explain.empty() || !verb.thresholds.empty() || verb.tolerance) {
+      misuse("--roles lists what there is, and judges nothing");
+    }
     return deliver(common, role_table(common.out.empty() ? color : Color::none));
   }
+  if (common.json && !verb.explain.empty()) misuse("--explain: --json has the words of every head");
   if (verb.evidence.empty()) misuse("EVIDENCE is missing: a file that headwise observe -o wrote");
   JudgeOptions options{.tolerance = verb.tolerance};
   for (const std::string& text : verb.thresholds) {
@@ -69,6 +73,7 @@ void judge_evidence(const JudgeVerb& verb, const CommonOptions& common) {
   if (common.json) {
     deliver(screen, json);
   } else {
+    if (!verb.explain.empty() && words.empty()) words = "no head has this role\n";
     deliver(screen, words.empty() ? for_people(verdict, color, terminal_width()) : words);
   }
   if (!common.out.empty()) note(common, fmt::format("{} has the whole verdict", common.out));

@@ -26,6 +26,9 @@ void check_append(const ObserveVerb& verb, const CommonOptions& common) {
     misuse("--append: give --verdict, --group or --ablate layers");
   }
   if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
+  if (verb.race || !verb.measure.empty() || !verb.treebank.empty() || !verb.coreference.empty()) {
+    misuse("--append adds groups: --race, --measure, --treebank and --coref are of observations");
+  }
 }
 
 void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
@@ -36,6 +39,7 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
        (verb.input.decoder_texts.empty() && verb.input.reference.empty()))) {
     misuse("--alignment: give texts, and their translations by --reference or --decoder-text");
   }
+  if (verb.race && *verb.race == 0) misuse("--race: a tolerance above 0");
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
   const Session session(verb.input);
   const ObserveData data = read_observe_data(verb, session, common);

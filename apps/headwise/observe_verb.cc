@@ -55,7 +55,8 @@ void read_texts(const ObserveVerb& verb, const Session& session, const CommonOpt
   }
   if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
   if (!verb.coreference.empty()) {
-    const bool entities = verb.coreference.find(".conllu") != std::string::npos;
+    const std::string& file = verb.coreference;
+    const bool entities = file.ends_with(".conllu") || file.ends_with(".conllu.gz");
     data.coreference = entities ? read_entities(verb.coreference) : read_gap(verb.coreference);
   }
   const auto cut = [&](auto& items) {
@@ -210,6 +211,18 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     data.evaluation = read_loss(verb, session, data.corpus, common);
     data.folder = session.folder();
   }
+  if (!data.evaluation && !verb.append) {
+    const auto refuse = [](bool given, const char* option) {
+      if (given) misuse(fmt::format("{}: a loss is needed: give texts, or --data, and leave matter "
+                                    "in --measure", option));
+    };
+    refuse(!verb.groups.empty(), "--group");
+    refuse(!verb.verdict.empty(), "--verdict");
+    refuse(!verb.ablate.empty(), "--ablate");
+    refuse(verb.race.has_value(), "--race");
+    refuse(verb.positions.has_value(), "--positions");
+    refuse(!verb.data.empty(), "--data");
+  }
   return data;
 }
 
@@ -271,6 +284,11 @@ Evidence append_and_write(const ObserveVerb& verb, const Session& session, const
   }
   for (const auto& [kind, corpus] : fresh.corpora) {
     if (kind == "verdict") evidence.corpora[kind] = corpus;
+  }
+  for (const char* option : {"groups", "ablate"}) {
+    std::string& asked = evidence.options[option];
+    const std::string& more = fresh.options.at(option);
+    if (!more.empty()) asked += (asked.empty() ? "" : ";") + more;
   }
   write_file_whole(common.out, to_json(evidence));
   return evidence;

@@ -31,7 +31,10 @@ double tolerance_of_evidence(const Evidence& evidence) {
   const std::string& text = race->second;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= 0) return value;
+  if (error == std::errc() && end == text.data() + text.size() && value >= 0 &&
+      std::isfinite(value)) {
+    return value;
+  }
   throw Error({.what = "the evidence has no usable tolerance",
                .where = "options.race",
                .got = fmt::format("\"{}\"", text),
@@ -176,7 +179,9 @@ class LayerJudge {
           mean(heads, [](const Importance& importance) { return importance.gradient; });
     }
     for (const GroupEvidence& group : evidence_.groups) {
-      if (group.name == layer.layer) layer.closed = measure_of(group.measures, "ablation_zero");
+      if (group.name == layer.layer && has_heads(group, heads)) {
+        layer.closed = measure_of(group.measures, "ablation_zero");
+      }
     }
     if (static_cast<double>(could_go) > verdict_.thresholds.at("thin") * count) {
       layer.advice = "thin";
@@ -187,6 +192,10 @@ class LayerJudge {
   }
 
  private:
+  static bool has_heads(const GroupEvidence& group, std::span<const HeadVerdict> heads) {
+    return std::ranges::is_permutation(group.heads, heads, {}, {}, &HeadVerdict::head);
+  }
+
   template <class Number>
   static std::optional<double> mean(std::span<const HeadVerdict> heads, const Number& number) {
     double sum = 0;
@@ -234,7 +243,7 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
     verdict.loss_task = evidence.loss->task;
     verdict.loss = evidence.loss->value;
     verdict.tolerance = tolerance_of(*task, evidence.loss->value,
-                                     options.tolerance.value_or(tolerance_of_evidence(evidence)));
+                                     options.tolerance ? *options.tolerance : tolerance_of_evidence(evidence));
   }
   Twins twins = find_twins(evidence, {.js = verdict.thresholds.at("twin_js"),
                                       .cka = verdict.thresholds.at("twin_cka"),

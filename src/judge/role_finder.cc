@@ -18,6 +18,7 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kOffsets = 17;                 // -8 to 8
+constexpr int64_t kWays = 2;                     // to show some roles: on data, on probes
 constexpr double kNearDiagonal = 1 - 0.9 * 0.9;  // share of a square within 0.1 of its diagonal
 
 /// "", "enc.", "dec." or "cross." of "cross.L3.H1".
@@ -135,7 +136,7 @@ std::optional<Role> RoleFinder::judged(const Claim& claim, const Seen& seen, dou
       wilson_interval(share, seen.measure.n, normal_quantile(1 - error / 2));
   const ConfidenceInterval interval{claim.lowest + range * wilson.low,
                                     claim.lowest + range * wilson.high};
-  if (interval.low <= claim.baseline) return {};
+  if (interval.low <= std::max(claim.baseline, claim.baseline_high)) return {};
   return Role{.role = std::string(claim.role),
               .detail = claim.detail,
               .shown = {.value = seen.measure.value,
@@ -230,7 +231,11 @@ void RoleFinder::add_accuracy(const HeadEvidence& head, const std::string& name,
   const double error = threshold("error") / 2 / static_cast<double>(claim.choices);
   const double floor = claim.baseline;
   const auto judge = [&](const Measure& measure, double allowed) {
-    claim.baseline = std::max(floor, measure.baseline.value_or(0));
+    const double baseline = measure.baseline.value_or(0);
+    const double z = normal_quantile(1 - allowed / 2);
+    claim.baseline = std::max(floor, baseline);
+    claim.baseline_high =
+        measure.n > 0 ? wilson_interval(std::clamp(baseline, 0., 1.), measure.n, z).high : 0;
     claim.least = claim.baseline + thresholds_.at(std::string(claim.role));
     return judged(claim, {.measure = measure, .probe = all->probe}, allowed);
   };
@@ -254,7 +259,6 @@ void RoleFinder::add_words(const HeadEvidence& head, std::vector<Role>& roles) c
     claim.least = claim.baseline + gain;
     add(claim, share, roles);
   };
-  constexpr int64_t kWays = 2;
   const size_t before_rare = roles.size();
   const auto chance = seen(head, "rare_chance");
   if (chance) {
@@ -321,11 +325,16 @@ void RoleFinder::add_alignment(const HeadEvidence& head, std::vector<Role>& role
     add({.role = "alignment",
          .detail = "aligned word",
          .baseline = gold->measure.baseline.value_or(even_weights(evidence_, head).token),
-         .least = least},
+         .least = least,
+         .choices = kWays},
         gold, roles);
   }
   if (roles.size() == before) {
-    add({.role = "alignment", .detail = "diagonal", .baseline = kNearDiagonal, .least = least},
+    add({.role = "alignment",
+         .detail = "diagonal",
+         .baseline = kNearDiagonal,
+         .least = least,
+         .choices = kWays},
         seen(head, "diagonal"), roles);
   }
 }

@@ -32,6 +32,7 @@ class RoleFinder {
     std::string_view role{};
     std::string detail{};
     double baseline = 0, least = 0;  // of the score
+    double baseline_high = 0;        // the end of its interval, where it was measured
     int64_t choices = 1;             // that there were, beside that of the head
     double lowest = 0;               // value that the measure could have; the highest is 1
   };
@@ -54,7 +55,7 @@ class RoleFinder {
   const Evidence& evidence_;
   const std::map<std::string, double>& thresholds_;
   std::vector<std::string> relations_;                // "relation/det/to_head", of all heads
-  std::map<std::string, double> delimiters_of_even_;  // by kind of attention, see even_head
+  std::map<std::string, double> delimiters_of_even_;  // by kind of attention: of the broadest head
 };
 
 }  // namespace headwise

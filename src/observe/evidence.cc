@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -121,7 +122,12 @@ class EvidenceReader {
     const JsonObject options = root_.object("options");
     for (const std::string& name : options.names()) evidence.options[name] = options.text(name);
     if (root_.has("finished")) evidence.finished = root_.texts("finished");
-    for (const JsonObject& head : root_.objects("heads")) evidence.heads.push_back(read_head(head));
+    std::set<std::string> heads;
+    for (const JsonObject& head : root_.objects("heads")) {
+      evidence.heads.push_back(read_head(head));
+      if (heads.insert(evidence.heads.back().head).second) continue;
+      head.refuse("head", "a head is described twice", "each head once");
+    }
     if (root_.has("pairs")) read_pairs(root_.object("pairs"), "", evidence);
     if (root_.has("layers")) {
       for (const JsonObject& layer : root_.objects("layers")) {

@@ -58,6 +58,12 @@ void check_same_loss(const Evidence& evidence, const LossEvidence& now) {
                .hint = "give the data, task, gates and seed that it was measured with"});
 }
 
+std::vector<int64_t> numbers_below(int64_t end) {
+  std::vector<int64_t> numbers(end);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 class Importance {
  public:
   Importance(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
@@ -70,6 +76,7 @@ class Importance {
         pooling_(SentencePooling::find_or_mean(folder)),
         sweep_(model, pooling_, set, {.gates = options.gates}),
         statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
+        all_(looked_at(numbers_below(model.heads()))),
         heads_(wanted()) {}
 
   void run() {
@@ -82,12 +89,8 @@ class Importance {
  private:
   /// Those asked for that the loss looks at.
   std::vector<int64_t> wanted() const {
-    std::vector<int64_t> heads = options_.heads;
-    if (heads.empty()) {
-      heads.resize(model_.heads());
-      std::iota(heads.begin(), heads.end(), 0);
-    }
-    heads = looked_at(heads);
+    if (options_.heads.empty()) return all_;
+    std::vector<int64_t> heads = looked_at(options_.heads);
     std::ranges::sort(heads);
     heads.erase(std::ranges::unique(heads).begin(), heads.end());
     return heads;
@@ -236,16 +239,17 @@ class Importance {
     return heads;
   }
 
-  /// As many heads as a group has: not the group itself, where there are others.
+  /// As many heads of the model as a group has, but not the group itself: it is not all of them.
   std::vector<int64_t> draw_beside(const std::vector<int64_t>& group, Random random) const {
-    const auto count = std::ssize(group);
-    const bool others = count > 0 && count < std::ssize(heads_);
     std::vector<int64_t> drawn;
     do {
-      drawn = draw(heads_, count, random);
-    } while (others && std::ranges::is_permutation(drawn, group));
+      drawn = draw(all_, std::ssize(group), random);
+    } while (std::ranges::is_permutation(drawn, group));
     return drawn;
   }
+
+  /// Whether there are other heads to compare a group with.
+  bool has_others(int64_t heads) const { return heads > 0 && heads < std::ssize(all_); }
 
   void measure_groups() {
     std::vector<Ablation> ablations;
@@ -264,7 +268,7 @@ class Importance {
         Random random(derived_seed(options_.seed, number, i, kHalves));
         ablations.push_back({.heads = draw(heads, half, random)});
       }
-      for (uint32_t i = 0; i < options_.draws; ++i) {
+      for (uint32_t i = 0; has_others(std::ssize(heads)) && i < options_.draws; ++i) {
         const uint64_t seed = derived_seed(options_.seed, number, i, kRandom);
         ablations.push_back({.heads = draw_beside(heads, Random(seed))});
       }
@@ -274,7 +278,7 @@ class Importance {
       if (!options_.layers || site.heads.empty()) continue;
       std::vector<int64_t> heads(site.heads.size());
       std::iota(heads.begin(), heads.end(), site.first);
-      if (std::ranges::binary_search(heads_, heads[0])) begin_group(site.name, heads);
+      if (!looked_at(heads).empty()) begin_group(site.name, heads);
     }
     if (groups.empty()) return;
     const SweepValues values = sweep_.run(ablations, all_examples(), progress("groups"));
@@ -290,6 +294,7 @@ class Importance {
       to.add("ablation_zero", whole);
       if (g >= named || options_.draws == 0) continue;
       to.add("ablation_zero_half", mean_of(take(options_.draws)));
+      if (!has_others(std::ssize(groups[g].heads))) continue;
       const std::span<const std::vector<double>> random = take(options_.draws);
       to.add("ablation_zero_random", mean_of(random));
       int64_t below = 0;
@@ -380,7 +385,8 @@ class Importance {
   SentencePooling pooling_;
   LossSweep sweep_;
   LossStatistic statistic_;
-  std::vector<int64_t> heads_;   // that are measured, ascending
+  std::vector<int64_t> all_;     // heads that the loss looks at, ascending
+  std::vector<int64_t> heads_;   // those of them that are measured, ascending
   std::vector<double> base_;     // values of the examples
   std::vector<double> changes_;  // of heads_, by zero ablation of all examples; empty: not yet
 };

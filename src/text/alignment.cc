@@ -36,8 +36,8 @@ std::optional<AlignedWords> parse(std::string_view pair) {
   if (source.ec != std::errc() || source.ptr == end || *source.ptr != '-') return {};
   const auto target = std::from_chars(source.ptr + 1, end, words.target);
   if (target.ec != std::errc() || target.ptr != end) return {};
-  if (words.source < 0 || words.target < 0) return {};
-  return words;
+  const bool negative = pair.starts_with('-') || source.ptr[1] == '-';  // also -0
+  return negative ? std::nullopt : std::optional(words);
 }
 
 TokenSpan tokens_of(const std::vector<TokenSpan>& words, int64_t word, const char* side,

@@ -17,7 +17,7 @@ namespace headwise {
 
 /// Something that a head does, and what shows it.
 struct Role {
-  std::string role{};    // "previous", "window", "relation", … : see roles() in judge.h
+  std::string role{};    // "previous", "window", "relation", … : see role_kinds() in judge.h
   std::string detail{};  // "det to_head", "offset -3"; empty: the role says it all
   Measure shown{};       // score, n, interval, and the baseline that it beats
   bool probe = false;    // seen on the built-in probes
