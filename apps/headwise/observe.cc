@@ -26,8 +26,8 @@ void check_append(const ObserveVerb& verb, const CommonOptions& common) {
     misuse("--append: give --verdict, --group or --ablate layers");
   }
   if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
-  if (verb.race || !verb.measure.empty() || !verb.treebank.empty() || !verb.coreference.empty()) {
-    misuse("--append adds groups: --race, --measure, --treebank and --coref are of observations");
+  if (verb.race || !verb.treebank.empty() || !verb.coreference.empty()) {
+    misuse("--append adds groups: --race, --treebank and --coref are of observations");
   }
 }
 

@@ -178,7 +178,7 @@ TEST(Roles, ChoosingAmongManyHeadsIsAllowedFor) {
     std::vector<std::string> names;
     for (int h = 0; h < count; ++h) names.push_back("L0.H" + std::to_string(h));
     Evidence evidence = evidence_of(names);
-    evidence.head("L0.H0").measures.add("relation/det/to_head", share(0.6, 100, 0.45));
+    evidence.head("L0.H0").measures.add("relation/det/to_head", share(0.7, 100, 0.45));
     return evidence;
   };
   EXPECT_TRUE(judge(with_heads(1)).head("L0.H0").has("relation"));
@@ -186,18 +186,26 @@ TEST(Roles, ChoosingAmongManyHeadsIsAllowedFor) {
 
   Evidence many = with_heads(100);  // chosen on one half, and it holds on the other
   many.best["relation/det/to_head"] = {
-      .head = "L0.H0", .chosen = share(0.6, 100, 0.45), .measured = share(0.61, 100, 0.45)};
+      .head = "L0.H0", .chosen = share(0.7, 100, 0.45), .measured = share(0.71, 100, 0.45)};
   const Verdict verdict = judge(many);
   ASSERT_TRUE(verdict.head("L0.H0").has("relation"));
-  EXPECT_EQ(verdict.head("L0.H0").roles[0].shown.value, 0.61);
+  EXPECT_EQ(verdict.head("L0.H0").roles[0].shown.value, 0.71);
   many.best["relation/det/to_head"].measured = share(0.5, 100, 0.45);
   EXPECT_FALSE(judge(many).head("L0.H0").has("relation"));
+}
+
+TEST(Roles, RelationsBeatTheIntervalOfTheirBaseline) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  evidence.head("L0.H0").measures.add("relation/det/to_head", share(0.6, 100, 0.45));
+  EXPECT_FALSE(judge(evidence).head("L0.H0").has("relation"));  // .49 to .70 and .34 to .56
+  evidence.head("L0.H0").measures.add("relation/det/to_head", share(0.6, 400, 0.45));
+  EXPECT_TRUE(judge(evidence).head("L0.H0").has("relation"));
 }
 
 TEST(Roles, ChoosingAmongManyRelationsIsAllowedFor) {
   Evidence evidence = evidence_of({"L0.H0"});
   Measures& measures = evidence.head("L0.H0").measures;
-  measures.add("relation/det/to_head", share(0.6, 100, 0.45));
+  measures.add("relation/det/to_head", share(0.7, 100, 0.45));
   EXPECT_TRUE(judge(evidence).head("L0.H0").has("relation"));
   for (int r = 0; r < 100; ++r) {
     measures.add("relation/r" + std::to_string(r) + "/to_head", share(0.1, 100, 0.45));

@@ -183,8 +183,11 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
   EXPECT_THAT(errors(observe("marian", {"--alignment", "a"})), HasSubstr("--reference"));
   EXPECT_THAT(errors(observe("bert", {"--append", "--group", "L0"})), HasSubstr("-o"));
   EXPECT_THAT(errors(observe("bert", {"--append", "-o", "x"})), HasSubstr("--verdict"));
-  EXPECT_THAT(errors(observe("bert", {"--group", "a=L9"})), HasSubstr("L9"));
-  EXPECT_THAT(errors(observe("bert", {"--group", "=L0"})), HasSubstr("NAME=HEADS"));
+  EXPECT_THAT(errors(observe("bert", {"--group", "a=L0"})), HasSubstr("a loss is needed"));
+  EXPECT_THAT(errors(observe("bert", {"--ids", "5 6 7", "--loss", "fidelity", "--group", "a=L9"})),
+              HasSubstr("L9"));
+  EXPECT_THAT(errors(observe("bert", {"--ids", "5 6 7", "--loss", "fidelity", "--group", "=L0"})),
+              HasSubstr("NAME=HEADS"));
 }
 
 }  // namespace
