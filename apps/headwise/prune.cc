@@ -73,6 +73,10 @@ std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
                  .where = option,
                  .expected = "a model that reads text"});
   }
+  if (verb.loss.empty() && session.config().task == Task::classify) {
+    misuse(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
+                       option));
+  }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
   if (task == LossTask::fidelity && session.config().encoder_decoder()) {
     misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));

@@ -22,28 +22,41 @@
 namespace headwise::program {
 namespace {
 
-PrunedState state_of(const Model& model, const std::filesystem::path& folder, int64_t heads,
-                     const std::optional<EvaluationSet>& set, const Model* original) {
-  PrunedState state{.heads = heads, .summary = summarize(folder)};
-  if (!set) return state;
-  if (set->task == LossTask::fidelity && original != nullptr) {
-    state.loss =
-        LossEvidence{.task = "fidelity",
-                     .value = infidelity(model, *original, folder, set->examples.all.source,
-                                         set->examples.all.target),
-                     .examples = set->size()};
-    return state;
+/// `original` is the model before heads went; null for that model itself.
+std::optional<LossEvidence> loss_of(const Model& model, const std::filesystem::path& folder,
+                                    const EvaluationSet& set, const Model* original) {
+  if (set.task == LossTask::fidelity && original != nullptr) {
+    return LossEvidence{.task = "fidelity",
+                        .value = infidelity(model, *original, folder, set.examples.all.source,
+                                            set.examples.all.target),
+                        .examples = set.size()};
   }
   Evidence evidence = no_evidence(model);
   observe_importance(
-      model, folder, *set,
+      model, folder, set,
       {.gradient = false,
        .ablation_zero = false,
        .ablation_mean = false,
        .progress = [](std::string_view, int64_t, int64_t) { throw_if_interrupted(); }},
       evidence);
-  state.loss = evidence.loss;
+  return evidence.loss;
+}
+
+PrunedState state_of(const Model& model, const std::filesystem::path& folder, int64_t heads,
+                     const std::optional<EvaluationSet>& set, const Model* original) {
+  PrunedState state{.heads = heads, .summary = summarize(folder)};
+  if (set) state.loss = loss_of(model, folder, *set, original);
   return state;
+}
+
+void write_loss(JsonWriter& json, const char* name, const LossEvidence& loss) {
+  json.key(name);
+  json.begin_object();
+  json.field("task", loss.task);
+  json.field("value", loss.value);
+  json.field("examples", loss.examples);
+  for (const auto& [score, value] : loss.scores) json.field(score, value);
+  json.end_object();
 }
 
 void write_state(JsonWriter& json, const char* name, const PrunedState& state,
@@ -54,15 +67,7 @@ void write_state(JsonWriter& json, const char* name, const PrunedState& state,
   json.field("parameters", state.summary.parameters);
   json.field("attention_parameters", state.summary.attention_parameters);
   json.field("bytes", state.summary.bytes);
-  if (state.loss) {
-    json.key("loss");
-    json.begin_object();
-    json.field("task", state.loss->task);
-    json.field("value", state.loss->value);
-    json.field("examples", state.loss->examples);
-    for (const auto& [score, value] : state.loss->scores) json.field(score, value);
-    json.end_object();
-  }
+  if (state.loss) write_loss(json, "loss", *state.loss);
   json.key("speed");
   json.begin_array();
   for (const SpeedComparison& at : speed) {
@@ -103,11 +108,16 @@ class RoundsFolder {
 /// In rounds: some heads go, then the model learns to do without them. The proof is of the last
 /// one.
 PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> heads,
-                         const Session& session, const std::filesystem::path& out, bool quiet) {
+                         const Session& session, const std::filesystem::path& out, bool quiet,
+                         std::optional<LossEvidence>& cut) {
   const auto count = std::ssize(heads);
   PruneOptions how = work.how;
   how.finish = [&](const std::filesystem::path& folder) {
     if (!work.recovery) return;
+    if (work.quality) {
+      const Model untrained = Model::load(folder, work.how.load);
+      cut = loss_of(untrained, folder, *work.quality, &session.model());
+    }
     PartProgress progress(quiet);
     FineTuneOptions training = work.training;
     training.progress = [&](int64_t done, int64_t steps, double) {
@@ -139,7 +149,8 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
                                const std::string& out, bool quiet) {
   PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
                        .compensate = std::string(to_string(work.how.compensate)),
-                       .out = out};
+                       .out = out,
+                       .recovered = work.recovery.has_value()};
   const Model& model = session.model();
   std::vector<std::string> heads;  // one by one
   if (!work.drop.empty()) {
@@ -149,7 +160,7 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   }
   std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  outcome.proof = cut_and_train(work, heads, session, folder, quiet);
+  outcome.proof = cut_and_train(work, heads, session, folder, quiet, outcome.cut);
   const Model after = Model::load(folder, work.how.load);
   outcome.before = state_of(model, session.folder(), model.heads(), work.quality, nullptr);
   outcome.after = state_of(after, folder, model.heads() - std::ssize(heads), work.quality, &model);
@@ -165,6 +176,7 @@ std::string to_json(const PruneOutcome& outcome) {
   json.field("folder", outcome.out);
   write_state(json, "before", outcome.before, outcome.speed, &SpeedComparison::before);
   write_state(json, "after", outcome.after, outcome.speed, &SpeedComparison::after);
+  if (outcome.cut) write_loss(json, "cut", *outcome.cut);
   json.key("proof");
   json.begin_object();
   json.field("max_difference", outcome.proof.max_difference);
@@ -195,6 +207,9 @@ std::string for_people(const PruneOutcome& outcome) {
   const auto number = [&](const std::string& name, double a, double b) {
     row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
   };
+  if (before.loss && outcome.cut) {
+    number(before.loss->task + ", untrained", before.loss->value, outcome.cut->value);
+  }
   if (before.loss && after.loss) {
     number(before.loss->task + " loss", before.loss->value, after.loss->value);
     for (const auto& [score, value] : before.loss->scores) {
@@ -208,9 +223,9 @@ std::string for_people(const PruneOutcome& outcome) {
   }
   const char* const other = outcome.form == "masked" ? "compact" : "masked";
   text += fmt::format(
-      "\n{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
+      "\n{}{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
       "largest hidden state\n",
-      outcome.form, other, outcome.proof.texts,
+      outcome.recovered ? "before training, " : "", outcome.form, other, outcome.proof.texts,
       outcome.proof.random_ids ? "texts of random ids" : "texts", grouped(outcome.proof.tokens),
       outcome.proof.max_difference);
   return text;

@@ -35,8 +35,10 @@ struct PrunedState {
 
 struct PruneOutcome {
   std::string form{}, compensate{}, out{};
+  bool recovered = false;
   PrunedState before{}, after{};
   PruneProof proof{};
+  std::optional<LossEvidence> cut{};  // the loss before training, of what was recovered
   std::vector<SpeedComparison> speed{};
 };
 
