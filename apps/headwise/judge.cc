@@ -12,12 +12,11 @@
 
 #include "io/file.h"
 #include "judge_screen.h"
+#include "stage_files.h"
 #include "verb.h"
 
 namespace headwise::program {
 namespace {
-
-constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
 
 struct JudgeVerb {
   std::string evidence{}, explain{}, color = "auto";
@@ -60,8 +59,7 @@ void judge_evidence(const JudgeVerb& verb, const CommonOptions& common) {
     const auto [name, value] = threshold_of(text);
     options.thresholds[name] = value;  // the last of a name counts
   }
-  const Verdict verdict =
-      judge(evidence_from_json(read_file(verb.evidence, kMostEvidence), verb.evidence), options);
+  const Verdict verdict = judge(read_evidence(verb.evidence), options);
   std::string words;
   if (!verb.explain.empty()) {
     for (const std::string& head : heads_of_list(verdict, verb.explain)) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headwise/judge/judge.h"
+#include "observe/layers.h"
 #include "verb.h"
 
 namespace headwise::program {
@@ -46,8 +47,6 @@ int64_t number_of(const std::string& head) {
   std::from_chars(head.data() + at, head.data() + head.size(), number);
   return number;
 }
-
-std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
 
 /// The most frequent roles of a layer.
 std::string story(const LayerVerdict& layer) {

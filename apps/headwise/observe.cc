@@ -79,8 +79,7 @@ void add_observe(CLI::App& app, CommonOptions& common) {
   verb.add_option("--loss", options->loss,
                   "lm, mlm, classify, translate, similarity or fidelity; default: lm of causal "
                   "models, mlm of models with such an output, else fidelity, which needs no labels")
-      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
-                  .description(""))
+      ->check(is_loss())
       ->type_name("TASK")
       ->group(group);
   add_list(verb, "--data", options->data,

@@ -9,14 +9,11 @@
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/verdict.h"
 #include "io/file.h"
+#include "stage_files.h"
 #include "verb.h"
 
 namespace headwise::program {
-namespace {
-
-constexpr int64_t kMostVerdict = int64_t{1} << 28;  // bytes of a file
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, const Model& model) {
   std::vector<NamedHeads> named;
@@ -37,7 +34,7 @@ std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, con
 
 std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model,
                                           const Evidence::ModelIdentity& identity) {
-  const Verdict verdict = verdict_from_json(read_file(file, kMostVerdict), file);
+  const Verdict verdict = read_verdict(file);
   if (verdict.model.sha256 != identity.sha256) {
     throw Error({.what = "the verdict is about another model",
                  .where = file,

@@ -14,11 +14,10 @@
 #include "io/sha256.h"
 #include "observe_groups.h"
 #include "progress.h"
+#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
-
-constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
 
 std::string hash_of(std::span<const std::filesystem::path> files) {
   Sha256 sha;
@@ -165,7 +164,7 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
 /// What an interrupted run left, if it was the same one.
 std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh) {
   if (!std::filesystem::exists(file)) return std::nullopt;
-  Evidence left = evidence_from_json(read_file(file, kMostEvidence), file);
+  Evidence left = read_evidence(file);
   const auto check = [&](bool same, const char* what) {
     if (same) return;
     throw Error({.what = "the observation to be continued was another one",
@@ -268,7 +267,7 @@ Evidence observe_and_write(const ObserveVerb& verb, const Session& session, cons
 Evidence append_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                           const CommonOptions& common) {
   const Evidence fresh = begin(verb, session, data, common);
-  Evidence evidence = evidence_from_json(read_file(common.out, kMostEvidence), common.out);
+  Evidence evidence = read_evidence(common.out);
   check_appendable(evidence, fresh, common.out);
   if (!data.evaluation) misuse("--append: give the texts, or --data, that the loss was taken over");
   ImportanceOptions options = importance_options(verb, session, fresh);

@@ -20,6 +20,7 @@
 #include "io/file.h"
 #include "plan_screen.h"
 #include "progress.h"
+#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
@@ -30,8 +31,6 @@ struct PlanVerb {
   int64_t sample = 0;
   PlanOptions plan{};
 };
-
-constexpr int64_t kMostVerdict = int64_t{1} << 28;  // bytes of a file
 
 /// "0.6" or "60%".
 std::optional<double> parse_share(std::string_view text) {
@@ -118,7 +117,7 @@ EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verd
 
 void make_plan(PlanVerb verb, const CommonOptions& common) {
   check(verb);
-  const Verdict verdict = verdict_from_json(read_file(verb.verdict, kMostVerdict), verb.verdict);
+  const Verdict verdict = read_verdict(verb.verdict);
   if (!verb.keep.empty()) verb.plan.keep = parse_share(verb.keep);
   if (!verb.max_loss.empty()) verb.plan.max_loss = parse_share(verb.max_loss);
   if (!verb.order.empty()) verb.plan.order = head_order(verb.order);
@@ -199,14 +198,10 @@ void add_constraints(CLI::App& verb, PlanVerb& options) {
 
 void add_measuring(CLI::App& verb, PlanVerb& options) {
   const char* const group = "What must be measured";
-  const auto orders = [] {
-    return CLI::IsMember({"gradient", "ablation", "entropy", "random", "twins-first", "greedy"})
-        .description("");
-  };
   verb.add_option("--order", options.order,
                   "Which heads go first: gradient (default), ablation, entropy, random, "
                   "twins-first or greedy, which measures again after each step")
-      ->check(orders())
+      ->check(is_order())
       ->type_name("ORDER");
   verb.add_option("--model", options.model, "A Hugging Face folder, or an id in the local cache")
       ->type_name("MODEL")
@@ -217,8 +212,7 @@ void add_measuring(CLI::App& verb, PlanVerb& options) {
       ->group(group);
   verb.add_option("--loss", options.loss,
                   "lm, mlm, classify, translate, similarity or fidelity; default: the verdict's")
-      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
-                  .description(""))
+      ->check(is_loss())
       ->type_name("TASK")
       ->group(group);
   verb.add_option("--sample", options.sample, "At most so many examples, drawn by the seed")
@@ -229,7 +223,7 @@ void add_measuring(CLI::App& verb, PlanVerb& options) {
                   "Measure the loss over heads removed in these orders, and at random")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(orders())
+      ->check(is_order())
       ->type_name("LIST")
       ->group(group);
   verb.add_option("--draws", options.plan.draws,

@@ -143,7 +143,7 @@ void add_prune(CLI::App& app, CommonOptions& common) {
   verb.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
   verb.add_option("--drop", options->drop, "Heads instead of a plan: L3.H1,L4")->type_name("LIST");
   verb.add_option("--form", options->form, "masked, compact (default) or uniform")
-      ->check(CLI::IsMember({"masked", "compact", "uniform"}).description(""))
+      ->check(is_form())
       ->type_name("FORM");
   verb.add_option(
           "--compensate", options->compensate,
@@ -153,8 +153,7 @@ void add_prune(CLI::App& app, CommonOptions& common) {
       ->type_name("HOW");
   verb.add_option("--loss", options->loss,
                   "lm, mlm, classify, translate, similarity or fidelity, over --data")
-      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
-                  .description(""))
+      ->check(is_loss())
       ->type_name("TASK");
   add_list(verb, "--data", options->data,
            "Measure the quality before and after over this file, as in docs/data.md; translate "

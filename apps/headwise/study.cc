@@ -71,16 +71,16 @@ class Study {
   void run() {
     begin("observe", "what every head was seen to do");
     const ObserveData data = read_observe_data(verb_.observe, session_, common_);
-    observe_and_write(verb_.observe, session_, data, out("evidence.json"));
+    const Evidence evidence =
+        observe_and_write(verb_.observe, session_, data, out("evidence.json"));
     begin("judge", "what that means");
-    write_verdict(folder_ / "evidence.json");
+    write_verdict(evidence);
     if (data.evaluation && !verdict_.categories.empty()) {
       begin("observe", "all heads of a role closed together");
       ObserveVerb groups = verb_.observe;
       groups.append = true;
       groups.verdict = (folder_ / "verdict.json").string();
-      append_and_write(groups, session_, data, out("evidence.json"));
-      write_verdict(folder_ / "evidence.json");
+      write_verdict(append_and_write(groups, session_, data, out("evidence.json")));
     }
     begin("plan", "which heads can go");
     make_plan(data);
@@ -117,9 +117,8 @@ class Study {
     note(common_, fmt::format("{}: {}", stage, what));
   }
 
-  void write_verdict(const fs::path& evidence) {
-    constexpr int64_t kMostEvidence = int64_t{1} << 30;  // bytes of a file
-    verdict_ = judge(evidence_from_json(read_file(evidence, kMostEvidence), evidence.string()));
+  void write_verdict(const Evidence& evidence) {
+    verdict_ = judge(evidence);
     write_file_whole(folder_ / "verdict.json", to_json(verdict_));
   }
 
@@ -221,8 +220,7 @@ void add_study(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   verb.add_option("--loss", observe.loss,
                   "lm, mlm, classify, translate, similarity or fidelity; default: as observe's")
-      ->check(CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
-                  .description(""))
+      ->check(is_loss())
       ->type_name("TASK");
   add_list(verb, "--data", observe.data, "What the loss is taken over; default: the texts")
       ->type_name("FILE");
@@ -236,11 +234,10 @@ void add_study(CLI::App& app, CommonOptions& common) {
   verb.add_option("--order", options->order,
                   "Which heads go first: gradient, ablation (default), entropy, random, "
                   "twins-first or greedy")
-      ->check(CLI::IsMember({"gradient", "ablation", "entropy", "random", "twins-first", "greedy"})
-                  .description(""))
+      ->check(is_order())
       ->type_name("ORDER");
   verb.add_option("--form", options->form, "masked, compact (default) or uniform")
-      ->check(CLI::IsMember({"masked", "compact", "uniform"}).description(""))
+      ->check(is_form())
       ->type_name("FORM");
 }
 

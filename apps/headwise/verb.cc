@@ -54,6 +54,18 @@ CLI::App& add_verb(CLI::App& app, const std::string& name, const std::string& de
   return verb;
 }
 
+CLI::Validator is_loss() {
+  return CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
+      .description("");
+}
+
+CLI::Validator is_order() {
+  return CLI::IsMember({"gradient", "ablation", "entropy", "random", "twins-first", "greedy"})
+      .description("");
+}
+
+CLI::Validator is_form() { return CLI::IsMember({"masked", "compact", "uniform"}).description(""); }
+
 CLI::Validator finite(std::optional<double> least) {
   const auto check = [least](const std::string& text) -> std::string {
     double value = 0;

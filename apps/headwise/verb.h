@@ -50,6 +50,11 @@ void add_sweep(CLI::App& app, CommonOptions& common);
 /// Checks that an option is a number, neither infinite nor below `least`, and says so in words.
 CLI::Validator finite(std::optional<double> least = std::nullopt);
 
+/// Check the name of a loss, of an order in which heads go, of a form of a pruned model.
+CLI::Validator is_loss();
+CLI::Validator is_order();
+CLI::Validator is_form();
+
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/trimmed.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
 
@@ -11,13 +12,6 @@ namespace headwise {
 namespace {
 
 constexpr std::string_view kRole = "role:";
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
 
 /// The roles that a name stands for.
 std::set<std::string_view> roles_named(std::string_view name) {

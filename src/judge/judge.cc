@@ -14,15 +14,13 @@
 #include "judge/role_finder.h"
 #include "judge/thresholds.h"
 #include "judge/twins.h"
+#include "observe/layers.h"
 #include "observe/loss_table.h"
 
 namespace headwise {
 namespace {
 
 constexpr double kUsualTolerance = 0.005;
-
-/// "L3" of "L3.H1".
-std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
 
 /// The tolerance that ablations raced for, or the usual one.
 double tolerance_of_evidence(const Evidence& evidence) {

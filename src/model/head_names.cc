@@ -3,18 +3,12 @@
 
 #include <algorithm>
 
+#include "core/trimmed.h"
 #include "headwise/core/error.h"
 #include "headwise/model/model.h"
 
 namespace headwise {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
 
 /// "L0 to L5, each with H0 to H11", of all attentions.
 std::string what_exists(std::span<const AttentionSite> sites) {

@@ -39,6 +39,13 @@ void add_groups(std::vector<GroupEvidence> groups, Evidence& evidence) {
   }
 }
 
+void check_draws(const ImportanceOptions& options) {
+  if (options.draws >= 0 && options.resamples >= 1) return;
+  throw Error({.what = "an importance cannot be drawn so often",
+               .got = fmt::format("{} draws, {} resamples", options.draws, options.resamples),
+               .expected = "at least 0, at least 1"});
+}
+
 /// Throws Error unless it is the same loss over the same examples.
 void check_same_loss(const Evidence& evidence, const LossEvidence& now) {
   const auto shown = [](const LossEvidence& loss) {
@@ -84,6 +91,14 @@ class Importance {
     measure_heads();
     measure_groups();
     if (options_.pairs != ImportanceOptions::Pairs::none) measure_pairs();
+  }
+
+  /// Groups for evidence of the same loss; throws Error, before they are measured, if it has
+  /// another.
+  void run_groups_for(const Evidence& evidence) {
+    measure_heads();
+    check_same_loss(evidence, *evidence_.loss);
+    measure_groups();
   }
 
  private:
@@ -421,11 +436,7 @@ double tolerance_of(LossTask task, double loss, double share) {
 void observe_importance(const Model& model, const std::filesystem::path& folder,
                         const EvaluationSet& set, const ImportanceOptions& options,
                         Evidence& evidence) {
-  if (options.draws < 0 || options.resamples < 1) {
-    throw Error({.what = "an importance cannot be drawn so often",
-                 .got = fmt::format("{} draws, {} resamples", options.draws, options.resamples),
-                 .expected = "at least 0, at least 1"});
-  }
+  check_draws(options);
   if (options.race && !(*options.race > 0)) {
     throw Error({.what = "this cannot be tolerated",
                  .where = "race",
@@ -437,18 +448,13 @@ void observe_importance(const Model& model, const std::filesystem::path& folder,
 
 void append_groups(const Model& model, const std::filesystem::path& folder,
                    const EvaluationSet& set, const ImportanceOptions& options, Evidence& evidence) {
-  ImportanceOptions only_loss = options;
-  only_loss.gradient = only_loss.ablation_zero = only_loss.ablation_mean = false;
-  only_loss.race.reset();
-  only_loss.pairs = ImportanceOptions::Pairs::none;
-  only_loss.tokenizer = nullptr;
-  ImportanceOptions only_groups = only_loss;
-  only_loss.groups.clear();
-  only_loss.layers = false;
+  ImportanceOptions only_groups = options;
+  only_groups.gradient = only_groups.ablation_zero = only_groups.ablation_mean = false;
+  only_groups.race.reset();
+  only_groups.tokenizer = nullptr;
+  check_draws(only_groups);
   Evidence measured;
-  observe_importance(model, folder, set, only_loss, measured);
-  check_same_loss(evidence, *measured.loss);
-  observe_importance(model, folder, set, only_groups, measured);
+  Importance(model, folder, set, only_groups, measured).run_groups_for(evidence);
   add_groups(std::move(measured.groups), evidence);
 }
 

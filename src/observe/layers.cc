@@ -5,12 +5,6 @@
 #include <map>
 
 namespace headwise {
-namespace {
-
-/// "L3" of "L3.H1".
-std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
-
-}  // namespace
 
 std::vector<LayerEvidence> sum_up_layers(const Evidence& evidence) {
   std::vector<LayerEvidence> layers;

@@ -1,11 +1,15 @@
 // The story of the layers: what their heads have in common.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "headwise/observe/evidence.h"
 
 namespace headwise {
+
+/// "L3" of "L3.H1".
+inline std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
 
 /// Per layer the mean over its heads of every plain number, and the highest of every accuracy.
 std::vector<LayerEvidence> sum_up_layers(const Evidence& evidence);

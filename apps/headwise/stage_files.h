@@ -1,0 +1,15 @@
+// The files that one stage writes and the next one reads.
+#pragma once
+
+#include <string>
+
+#include "headwise/judge/verdict.h"
+#include "headwise/observe/evidence.h"
+
+namespace headwise::program {
+
+/// Throw Error for what cannot be read, or is no such file.
+Evidence read_evidence(const std::string& file);
+Verdict read_verdict(const std::string& file);
+
+}  // namespace headwise::program
