@@ -50,6 +50,7 @@ class ModelBenchmark {
  private:
   void forward(const ModelShape& shape, const Batch& batch, int threads, double goal);
   void statistics(const ModelShape& shape, const Batch& batch, int threads, double goal);
+  void routing(const Batch& batch, int threads);
   void memory(const ModelShape& shape);
   void decoding(const std::filesystem::path& folder, int threads);
   void start_up(const std::filesystem::path& folder);
@@ -162,6 +163,30 @@ void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int
     result.disturbed |= timings[1].disturbed;
   }
   report_.add(result);
+}
+
+/// A pass in which every row uses 6 of 12 heads, beside one with all; the goal is the share of
+/// multiply-adds that remains.
+void ModelBenchmark::routing(const Batch& batch, int threads) {
+  const ModelShape& shape = kRoutedMiniLm;
+  const std::string name =
+      fmt::format("routing model=minilm shared={} active={} batch={} threads={}", shape.shared,
+                  shape.active, batch.name, threads);
+  if (!options_.select(name)) return;
+  set_threads(threads);
+  const Model routed = Model::load(folders_.folder(shape));
+  const Model whole = Model::load(folders_.folder(kMiniLm));
+  const TokenBatch tokens = texts(batch.lengths);
+  const std::vector<Timing> timings =
+      harness_.race(threads, {timer_of([&] { (void)routed.hidden(tokens); }),
+                              timer_of([&] { (void)whole.hidden(tokens); })});
+  report_.add({.name = name,
+               .unit = "of a pass with all heads",
+               .ours = timings[0].seconds / timings[1].seconds,
+               .goal = routed_flops(shape, batch.lengths) / forward_flops(shape, batch.lengths),
+               .higher_is_better = false,
+               .goal_is_of_ours = true,
+               .disturbed = timings[0].disturbed || timings[1].disturbed});
 }
 
 void ModelBenchmark::memory(const ModelShape& shape) {
@@ -280,6 +305,10 @@ void ModelBenchmark::run() {
       statistics(shape, long_one, threads, 1.7);
     }
     memory(shape);
+  }
+  for (const int threads : options_.threads) {
+    routing(square, threads);
+    routing(long_one, threads);
   }
 }
 

@@ -72,6 +72,9 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
       writer.linear(prefix + "attention.self." + part, C, C);
     }
     writer.linear(prefix + "attention.output.dense", C, C);
+    if (shape.active > 0) {
+      writer.matrix(prefix + "headwise.router.weight", shape.heads - shape.shared, C, 0.1f);
+    }
     writer.norm(prefix + "attention.output.LayerNorm", C);
     writer.linear(prefix + "intermediate.dense", F, C);
     writer.linear(prefix + "output.dense", C, F);
@@ -79,12 +82,18 @@ void write_checkpoint(const ModelShape& shape, const std::filesystem::path& fold
   }
   writer.linear("pooler.dense", C, C);
   writer.write(folder / "model.safetensors");
+  const std::string routing =
+      shape.active == 0
+          ? ""
+          : fmt::format(R"(, "headwise": {{"routing": {{"shared": {}, "active": {}}}}})",
+                        shape.shared, shape.active);
   std::ofstream(folder / "config.json") << fmt::format(
-      R"({{"architectures": ["BertModel"], "model_type": "bert", "hidden_size": {}, "num_hidden_layers": {},
+      R"({{"architectures": ["BertModel"], "model_type": "{}bert", "hidden_size": {}, "num_hidden_layers": {},
 "num_attention_heads": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
-"type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "position_embedding_type": "absolute", "pad_token_id": 0}}
+"type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "position_embedding_type": "absolute", "pad_token_id": 0{}}}
 )",
-      C, shape.layers, shape.heads, F, kVocabulary, shape.positions);
+      shape.active == 0 ? "" : "headwise_", C, shape.layers, shape.heads, F, kVocabulary,
+      shape.positions, routing);
   // CTranslate2's converter reads a vocabulary.
   std::ofstream vocabulary(folder / "vocab.txt");
   for (const char* word : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
@@ -161,6 +170,18 @@ double forward_flops(const ModelShape& shape, const std::vector<int64_t>& length
     flops += N * (2 * (4 * C * C + 2 * C * F) + 4 * N * C);
   }
   return flops * static_cast<double>(shape.layers);
+}
+
+double routed_flops(const ModelShape& shape, const std::vector<int64_t>& lengths) {
+  const auto C = static_cast<double>(shape.width);
+  const double unused =
+      1 - static_cast<double>(shape.shared + shape.active) / static_cast<double>(shape.heads);
+  double saved = 0;
+  for (const int64_t length : lengths) {
+    const auto N = static_cast<double>(length);
+    saved += N * (2 * 2 * C * C + 4 * N * C) * unused;
+  }
+  return forward_flops(shape, lengths) - saved * static_cast<double>(shape.layers);
 }
 
 StatisticsObserver::StatisticsObserver(const Model& model, const TokenBatch& batch)

@@ -17,9 +17,11 @@ struct ModelShape {
   std::string name{};
   int64_t layers = 0, width = 0, heads = 0, intermediate = 0;
   int64_t positions = 2048;
+  int64_t shared = 0, active = 0;  // a mixture of heads, if not 0
 };
 inline const ModelShape kMiniLm{"minilm", 6, 384, 12, 1536};
 inline const ModelShape kLongMiniLm{"minilm-long", 6, 384, 12, 1536, 32768};
+inline const ModelShape kRoutedMiniLm{"minilm-routed", 6, 384, 12, 1536, 2048, 2, 4};
 inline const ModelShape kBertBase{"bert-base", 12, 768, 12, 3072};
 inline const ModelShape kGpt2{"gpt2", 12, 768, 12, 3072};
 
@@ -46,6 +48,10 @@ nlohmann::json ids_of(const TokenBatch& batch);
 
 /// Multiply-adds times two of the products of one pass.
 double forward_flops(const ModelShape& shape, const std::vector<int64_t>& lengths);
+
+/// The same without what rows leave out that use only their shared and active heads: their query,
+/// their row of attention, their part of the output.
+double routed_flops(const ModelShape& shape, const std::vector<int64_t>& lengths);
 
 /// Collects every label-free statistic of every head in one pass; texts of one length.
 class StatisticsObserver : public ForwardObserver {

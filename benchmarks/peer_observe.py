@@ -3,7 +3,7 @@
     {"op": "look", "folder": F, "ids": [[…], …], "threads": 2}
         every label-free statistic of every head from the maps of eager attention; texts are sorted by length, and those of
         one length are a batch of at most 2,048 tokens. Outputs: the entropy of every head
-    {"op": "ablation", "folder": F, "task": "fidelity" or "lm", "ids": […], "positions": [[…], …] or [], "threads": 2}
+    {"op": "ablation", "every": 8, "folder": F, "task": "fidelity" or "lm", "ids": […], "positions": [[…], …] or [], "threads": 2}
         the loss without each head, one hooked pass for each, minus that of the model. Outputs: one number per head
     {"op": "gradient", "folder": F, "ids": […], "together": true, "threads": 2}
         lm: the mean over texts of |dL/dg|, gates as a leaf [B, H], weights frozen; or one text at a time
@@ -156,44 +156,53 @@ def losses(model, case, ids):
     return torch.nn.functional.cross_entropy(model.lm_head(hidden).flatten(0, -2), labels.flatten())
 
 
+@torch.inference_mode()
 def ablation(case):
+    """Closes every case["every"]th head: all passes cost the same."""
     model = load(case["folder"], case["task"] == "lm", "sdpa")
     ids = torch.tensor(case["ids"])
     heads = model.config.num_attention_heads
+    base = losses(model, case, ids)
+    places = [(linear, h) for linear in outputs_of(model) for h in range(heads)][:: case["every"]]
     found = []
 
     @torch.inference_mode()
     def run():
         found.clear()
-        base = losses(model, case, ids)
-        for linear in outputs_of(model):
-            for h in range(heads):
+        for linear, h in places:
 
-                def close(_, x, h=h):
-                    z = x[0].clone()
-                    width = z.shape[-1] // heads
-                    z[..., h * width : (h + 1) * width] = 0
-                    return (z,)
+            def close(_, x, h=h):
+                z = x[0].clone()
+                width = z.shape[-1] // heads
+                z[..., h * width : (h + 1) * width] = 0
+                return (z,)
 
-                hook = linear.register_forward_pre_hook(close)
-                changed = losses(model, case, ids)
-                hook.remove()
-                if case["task"] == "fidelity":
-                    found.append(1 - (changed * base).sum(-1).mean())
-                else:
-                    found.append(changed - base)
+            hook = linear.register_forward_pre_hook(close)
+            changed = losses(model, case, ids)
+            hook.remove()
+            if case["task"] == "fidelity":
+                found.append(1 - (changed * base).sum(-1).mean())
+            else:
+                found.append(changed - base)
 
     return run, lambda: [torch.stack(found)]
 
 
 def gradient(case):
     model = load(case["folder"], True, "sdpa")
-    ids = torch.tensor(case["ids"])
     heads, layers = model.config.num_attention_heads, len(outputs_of(model))
+    batches = []  # of similar lengths, at most 2,048 tokens with padding
+    for text in sorted(case["ids"], key=len):
+        if not batches or not case["together"] or len(text) * (len(batches[-1]) + 1) > 2048:
+            batches.append([])
+        batches[-1].append(text)
     found = []
 
-    def gradients(batch):
-        gates = torch.ones(layers, batch.shape[0], heads, requires_grad=True)
+    def gradients(texts):
+        longest = max(map(len, texts))
+        padding = torch.tensor([[n < len(text) for n in range(longest)] for text in texts])
+        ids = torch.tensor([text + [0] * (longest - len(text)) for text in texts])
+        gates = torch.ones(layers, len(texts), heads, requires_grad=True)
         hooks = []
         for layer, linear in enumerate(outputs_of(model)):
 
@@ -202,16 +211,18 @@ def gradient(case):
                 return ((x[0].view(b, n, heads, -1) * gates[layer][:, None, :, None]).reshape(b, n, c),)
 
             hooks.append(linear.register_forward_pre_hook(gate))
-        logits = model(input_ids=batch).logits[:, :-1]
-        nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
-        nll.view(batch.shape[0], -1).mean(1).sum().backward()
+        mask = None if padding.all() else padding.long()
+        hidden = model.transformer(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
+        scored = padding[:, 1:]
+        nll = torch.zeros(scored.shape)
+        nll[scored] = torch.nn.functional.cross_entropy(model.lm_head(hidden[scored]), ids[:, 1:][scored], reduction="none")
+        (nll.sum(1) / scored.sum(1)).sum().backward()
         for hook in hooks:
             hook.remove()
         return gates.grad.abs().sum(1)
 
     def run():
-        parts = [ids] if case["together"] else [ids[b : b + 1] for b in range(len(ids))]
-        found[:] = [sum(gradients(part) for part in parts) / len(ids)]
+        found[:] = [sum(gradients(texts) for texts in batches) / len(case["ids"])]
 
     return run, lambda: found
 

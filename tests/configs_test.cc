@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/model/config.h"
 
 namespace headwise {
 namespace {
 
 ModelConfig published(const std::string& name) {
-  const auto file = std::filesystem::path(HEADWISE_GOLDEN).parent_path() / "configs" / name;
+  const auto file = golden_folder().parent_path() / "configs" / name;
   std::ostringstream text;
   text << std::ifstream(file.string() + ".json").rdbuf();
   return parse_config(text.str(), name);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/golden_tensors.h"
 #include "headwise/observe/importance.h"
 #include "headwise/observe/observe.h"
@@ -19,7 +20,7 @@ namespace {
 /// sums in float32; gradients relative to the largest.
 constexpr double kOfLoss = 1e-6, kRounding = 4e-6, kRelative = 1e-5, kOfGradient = 5e-5;
 
-const std::filesystem::path kGolden = HEADWISE_GOLDEN;
+const std::filesystem::path kGolden = golden_folder();
 const std::filesystem::path kSource = kGolden.parent_path().parent_path();
 
 struct Case {

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/observe/observe.h"
@@ -296,8 +297,7 @@ TEST(ImportanceOfLabels, HasScores) {
 TEST(ImportanceOfTranslations, HasBleu) {
   const std::filesystem::path folder = golden("marian");
   const Model model = Model::load(folder);
-  const Tokenizer tokenizer =
-      Tokenizer::load(std::filesystem::path(HEADWISE_GOLDEN) / "text/tokenizers/marian");
+  const Tokenizer tokenizer = Tokenizer::load(golden_folder() / "text/tokenizers/marian");
   EvaluationSet set{.task = LossTask::translate};
   set.examples.all.source = random_texts(model.config().vocabulary, 3);
   set.examples.all.target = random_texts(model.config().decoder_vocabulary, 3);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/io/npy.h"
 #include "headwise/io/tensor_file.h"
 #include "io/io_testing.h"
@@ -12,7 +13,7 @@
 namespace headwise {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(HEADWISE_GOLDEN) / "io";
+const std::filesystem::path kFolder = golden_folder() / "io";
 
 template <class T>
 std::vector<T> stored(const TensorFiles& files, const char* name) {

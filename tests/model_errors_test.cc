@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/generate.h"
@@ -35,7 +36,7 @@ class Checkpoint {
   };
 
   explicit Checkpoint(const std::string& name) {
-    const auto folder = std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
+    const auto folder = golden_folder() / "models" / name;
     config = json::parse(contents_of(folder / "config.json"));
     const TensorFiles files = TensorFiles::open(folder);
     for (const TensorInfo& tensor : files.tensors()) {
@@ -71,9 +72,7 @@ class Checkpoint {
   TemporaryFolder folder_;
 };
 
-Model golden(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
-}
+Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
 
 TokenBatch batch_of(std::initializer_list<std::vector<int32_t>> texts) {
   TokenBatch batch;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/golden_tensors.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/generate.h"
@@ -23,7 +24,7 @@ namespace {
 /// The largest difference that float32 may make, relative to the largest value.
 constexpr double kTolerance = 2e-5;
 
-std::filesystem::path golden_models() { return std::filesystem::path(HEADWISE_GOLDEN) / "models"; }
+std::filesystem::path golden_models() { return golden_folder() / "models"; }
 
 class Expected : public GoldenTensors {
  public:

@@ -7,13 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "golden/folder.h"
 #include "headwise/observe/observe.h"
 #include "io/json.h"
 
 namespace headwise {
 namespace {
 
-const std::filesystem::path kGolden = HEADWISE_GOLDEN;
+const std::filesystem::path kGolden = golden_folder();
 const std::filesystem::path kSource = kGolden.parent_path().parent_path();
 const std::filesystem::path kMiniLm = kSource / "build/models/minilm";
 const std::filesystem::path kShared = kSource / "../shared";

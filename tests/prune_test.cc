@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/core/random.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/model.h"
@@ -28,13 +29,11 @@ using testing::HasSubstr;
 /// The largest difference that float32 may make, relative to the largest value.
 constexpr double kTolerance = 2e-5;
 
-fs::path golden_model(const std::string& name) {
-  return fs::path(HEADWISE_GOLDEN) / "models" / name;
-}
+fs::path golden_model(const std::string& name) { return golden_folder() / "models" / name; }
 
 std::vector<std::string> all_models() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(HEADWISE_GOLDEN) / "models")) {
+  for (const auto& entry : fs::directory_iterator(golden_folder() / "models")) {
     if (fs::exists(entry.path() / "config.json")) names.push_back(entry.path().filename().string());
   }
   std::ranges::sort(names);

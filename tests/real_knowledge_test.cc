@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "golden/folder.h"
 #include "headwise/text/treebank.h"
 #include "observe/labelled_testing.h"
 
 namespace headwise {
 namespace {
 
-const std::filesystem::path kSource =
-    std::filesystem::path(HEADWISE_GOLDEN).parent_path().parent_path();
+const std::filesystem::path kSource = project_folder();
 const auto kMiniLm = kSource / "build/models/minilm";
 const auto kTreebank = kSource / "../shared/data/ud-ewt/en_ewt-ud-dev.conllu.gz";
 const auto kGap = kSource / "../shared/data/gap-development.tsv";

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/golden_tensors.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/kernels/softmax.h"
@@ -24,8 +25,7 @@ namespace {
 /// The largest difference that float32 may make, relative to the largest activation.
 constexpr double kTolerance = 2e-5;
 
-const std::filesystem::path kSource =
-    std::filesystem::path(HEADWISE_GOLDEN).parent_path().parent_path();
+const std::filesystem::path kSource = project_folder();
 
 struct RealModel {
   const char* name;
@@ -46,7 +46,7 @@ const RealModel kStories260k = {"stories260k", kSource / "../shared/models/stori
 class Expected : public GoldenTensors {
  public:
   explicit Expected(const std::string& name)
-      : GoldenTensors(std::filesystem::path(HEADWISE_GOLDEN) / "real" / (name + ".safetensors")) {}
+      : GoldenTensors(golden_folder() / "real" / (name + ".safetensors")) {}
 
   std::vector<std::string> texts() const {
     std::istringstream all(files_.metadata().at("texts"));

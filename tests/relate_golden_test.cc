@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/golden_tensors.h"
 #include "headwise/observe/head_weights.h"
 #include "observe/watch_testing.h"
@@ -19,9 +20,7 @@ namespace {
 /// Of values, absolute and relative: what docs/measures.md promises.
 constexpr double kTolerance = 1e-5;
 
-std::filesystem::path golden(const std::string& path) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / path;
-}
+std::filesystem::path golden(const std::string& path) { return golden_folder() / path; }
 
 void expect_near(double got, double expected, const std::string& what, double more = 0) {
   if (std::isnan(expected)) {
@@ -31,8 +30,7 @@ void expect_near(double got, double expected, const std::string& what, double mo
   EXPECT_NEAR(got, expected, kTolerance * (1 + std::abs(expected)) + more) << what;
 }
 
-const std::filesystem::path kSource =
-    std::filesystem::path(HEADWISE_GOLDEN).parent_path().parent_path();
+const std::filesystem::path kSource = project_folder();
 
 struct Source {
   std::filesystem::path folder, texts;

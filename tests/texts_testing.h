@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/model/model.h"
 
 namespace headwise {
 
 inline std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
+  return golden_folder() / "models" / name;
 }
 
 /// Texts of these lengths, of tokens that are none of the special ones.

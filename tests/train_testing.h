@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/golden_tensors.h"
 #include "headwise/model/config.h"
 #include "headwise/train/trainable_model.h"
@@ -15,15 +16,14 @@
 namespace headwise {
 
 inline std::filesystem::path golden_model(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
+  return golden_folder() / "models" / name;
 }
 
 /// A file of tests/golden/gradients.
 class GoldenGradients : public GoldenTensors {
  public:
   explicit GoldenGradients(const std::string& name)
-      : GoldenTensors(std::filesystem::path(HEADWISE_GOLDEN) / "gradients" /
-                      (name + ".safetensors")) {}
+      : GoldenTensors(golden_folder() / "gradients" / (name + ".safetensors")) {}
 
   TrainingBatch batch(const std::string& labels = "labels") const {
     TrainingBatch batch;
@@ -65,8 +65,7 @@ class GoldenGradients : public GoldenTensors {
 /// The folders that have golden gradients.
 inline std::vector<std::string> models_with_gradients() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(HEADWISE_GOLDEN) / "gradients")) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder() / "gradients")) {
     const std::filesystem::path& file = entry.path();
     if (file.extension() == ".safetensors" && !file.stem().has_extension()) {
       names.push_back(file.stem().string());

@@ -5,13 +5,14 @@
 
 #include <filesystem>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 
 namespace headwise {
 namespace {
 
 TEST(CategoryGroups, HaveTheHeadsOfEachRole) {
-  const Model model = Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / "bert");
+  const Model model = Model::load(golden_folder() / "models" / "bert");
   const Verdict verdict{.categories = {{.role = "previous", .heads = {"L1.H1", "L0.H0"}},
                                        {.role = "induction"},
                                        {.role = "noise", .heads = {"L0.H1"}}}};

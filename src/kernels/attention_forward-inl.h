@@ -214,7 +214,7 @@ class Forward {
     const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
     if constexpr (kObserve) {
       if (maximum > maximum_[r]) observer->new_maximum(r, s, keys, block.first, maximum);
-      observer->scores(r, s, keys, block.first);
+      observer->scores(r, s, keys, block.first, maximum);
     }
     return maximum;
   }

@@ -100,9 +100,9 @@ class RowObserver {
     if (at >= 0) largest_[r] = static_cast<int32_t>(first + at);
   }
 
-  /// Row r's scores, before they become weights.
-  HWY_INLINE void scores(int64_t r, const float* s, Interval keys, int64_t first) {
-    if (left_out_ == nullptr) return;
+  /// Row r's scores, before they become weights; none of them is above `bound`.
+  HWY_INLINE void scores(int64_t r, const float* s, Interval keys, int64_t first, float bound) {
+    if (left_out_ == nullptr || bound <= kept_score_[r]) return;
     const F32 d;
     Vec largest = hn::Set(d, -kInfinity);
     for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {

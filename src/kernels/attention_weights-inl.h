@@ -13,6 +13,7 @@
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_weights.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise {
@@ -58,19 +59,16 @@ class RowScores {
 
 /// Scores in base 2 become weights that sum to 1.
 HWY_INLINE void softmax_in_place(float* s, int64_t count) {
-  const F32 d;
-  const float maximum = *std::max_element(s, s + count);
-  HWY_ALIGN float lanes[kLanes];
-  float sum = 0;
-  for (int64_t j = 0; j < count; j += kLanes) {
-    const int64_t n = std::min(kLanes, count - j);
-    std::fill_n(lanes, kLanes, maximum);
-    std::copy_n(s + j, n, lanes);
-    hn::Store(exp2_nonpositive(hn::Sub(hn::Load(d, lanes), hn::Set(d, maximum))), d, lanes);
-    std::copy_n(lanes, n, s + j);
-    for (int64_t i = 0; i < n; ++i) sum += lanes[i];
-  }
-  for (int64_t j = 0; j < count; ++j) s[j] /= sum;
+  const Vec maximum = hn::Set(F32(), max_row(s, count));
+  const double sum = sum_row(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
+    const Vec e = keep_some(exp2_nonpositive(hn::Sub(load_some(s + j, n), maximum)), n);
+    store_some(e, s + j, n);
+    return e;
+  });
+  const Vec inverse = hn::Set(F32(), static_cast<float>(1 / sum));
+  for_vectors(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
+    store_some(hn::Mul(load_some(s + j, n), inverse), s + j, n);
+  });
 }
 
 void map_item(const AttentionPlan& plan, const MapItem& item) {

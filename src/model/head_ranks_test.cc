@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "golden/folder.h"
 #include "headwise/train/trainable_model.h"
 #include "io/io_testing.h"
 
@@ -50,7 +51,7 @@ TEST(HeadRanks, FollowTheSingularValues) {
 }
 
 TEST(HeadRanks, FixedHeadsHaveNone) {
-  const Model model = Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models/bert_fixed");
+  const Model model = Model::load(golden_folder() / "models/bert_fixed");
   const std::vector<double> ranks = qk_ranks(model);
   for (int64_t site = 0; site < std::ssize(model.attentions()); ++site) {
     const int64_t learned = model.layer(site).shape().learned();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "golden/folder.h"
 #include "headwise/core/parallel.h"
 #include "observe/small_bert_testing.h"
 #include "observe/watch_testing.h"
@@ -55,9 +56,7 @@ class PlainDivergences : public ForwardObserver {
   std::map<std::string, std::map<std::string, std::vector<std::vector<double>>>> maps;
 };
 
-Model golden(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
-}
+Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
 
 struct Case {
   const char* name;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 
 namespace headwise {
@@ -140,8 +141,7 @@ class EvaluationFiles : public testing::Test {
   EvaluationFiles()
       : folder_(std::filesystem::path(testing::TempDir()) /
                 ("evaluation_" + std::to_string(::getpid()))),
-        tokenizer_(Tokenizer::load(std::filesystem::path(HEADWISE_GOLDEN) /
-                                   "text/tokenizers/bert-uncased")) {
+        tokenizer_(Tokenizer::load(golden_folder() / "text/tokenizers/bert-uncased")) {
     std::filesystem::create_directories(folder_);
     config_.vocabulary = tokenizer_.size();
     config_.max_positions = 32;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
 #include "model/stack_layout.h"
@@ -19,7 +20,7 @@
 namespace headwise {
 
 inline Model golden_model(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
+  return Model::load(golden_folder() / "models" / name);
 }
 
 /// What a watcher says after it went through the corpus in batches of so many texts.

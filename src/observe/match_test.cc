@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "observe/small_bert_testing.h"
 
@@ -20,9 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr double kTolerance = 1e-5;  // absolute and relative
 
-Model golden(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
-}
+Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
 
 ObservedCorpus drawn_corpus(const Model& model, const std::vector<int64_t>& lengths) {
   const bool two = model.config().encoder_decoder();
@@ -220,7 +219,7 @@ TEST(Match, RefusesModelsThatCannotReadTheSame) {
 }
 
 TEST(Match, TokensMustBeTheSame) {
-  const auto tokenizers = std::filesystem::path(HEADWISE_GOLDEN) / "text" / "tokenizers";
+  const auto tokenizers = golden_folder() / "text" / "tokenizers";
   std::vector<std::filesystem::path> folders;
   for (const auto& entry : std::filesystem::directory_iterator(tokenizers)) {
     if (entry.is_directory()) folders.push_back(entry.path());

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "golden/folder.h"
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
 #include "observe/labelled_testing.h"
@@ -16,7 +17,7 @@ namespace headwise {
 namespace {
 
 Tokenizer golden_tokenizer(const std::string& name) {
-  return Tokenizer::load(std::filesystem::path(HEADWISE_GOLDEN) / "text/tokenizers" / name);
+  return Tokenizer::load(golden_folder() / "text/tokenizers" / name);
 }
 
 /// Two letters of a word are a token; the text is wrapped in special tokens.

@@ -7,6 +7,7 @@
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
 #include "headwise/kernels/gemm.h"
+#include "kernels/spread.h"
 #include "observe/token_kinds.h"
 #include "observe/visible_keys.h"
 #include "observe/watcher.h"
@@ -16,28 +17,16 @@ namespace {
 
 constexpr int64_t kRowsPerText = 256;
 constexpr int64_t kFewestCandidates = 3;
-constexpr int64_t kMostWeights = 1 << 22;  // held at once
+constexpr int64_t kMostWeights = 1 << 20;  // held at once
 constexpr uint32_t kPurpose = 0x5E3A0001;
 
 /// A row whose weights are compared, and the keys that it is compared at.
 struct ChosenRow {
-  int64_t row = 0;       // of the batch
-  int64_t position = 0;  // in its text
-  int64_t keys = 0;      // of its text
-  std::vector<int32_t> candidates{};
-  std::vector<float> cosines{};  // of the candidates
-};
-
-/// Sums over pairs (x, y) from which their correlation follows.
-struct Correlation {
-  double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
-
-  /// NaN if either does not vary.
-  double value() const {
-    const double vx = xx - x * x / n, vy = yy - y * y / n;
-    if (!(vx > 1e-14 * xx) || !(vy > 1e-14 * yy)) return std::nan("");
-    return (xy - x * y / n) / std::sqrt(vx * vy);
-  }
+  int64_t row = 0;               // of the batch
+  int64_t position = 0;          // in its text
+  int64_t keys = 0;              // of its text
+  std::vector<float> counted{};  // [keys] 1 at candidates, else 0
+  std::vector<float> cosines{};  // [keys] of candidates, else 0
 };
 
 class Semantics : public Watcher {
@@ -107,11 +96,15 @@ class Semantics : public Watcher {
       gemm(of_rows.rows, transposed(View<const float, 2>(words.rows.rows(first, first + keys))),
            cosines.rows);
       for (size_t i = 0; i < positions.size(); ++i) {
-        ChosenRow row{.row = first + positions[i], .position = positions[i], .keys = keys};
+        ChosenRow row{.row = first + positions[i],
+                      .position = positions[i],
+                      .keys = keys,
+                      .counted = std::vector<float>(keys),
+                      .cosines = std::vector<float>(keys)};
         for (int64_t j = 0; j < keys; ++j) {
           if (special[first + j] != 0 || tokens.ids[first + j] == tokens.ids[row.row]) continue;
-          row.candidates.push_back(static_cast<int32_t>(j));
-          row.cosines.push_back(cosines.rows(static_cast<int64_t>(i), j));
+          row.counted[j] = 1;
+          row.cosines[j] = cosines.rows(static_cast<int64_t>(i), j);
         }
         chosen.push_back(std::move(row));
       }
@@ -139,27 +132,20 @@ class Semantics : public Watcher {
   static void correlate(const ChosenRow& row, const HeadGroup& group, const AttentionMaps& maps,
                         int64_t index, double* values) {
     const VisibleKeys seen = visible_keys(group.attention.mask, row.position, row.keys);
-    const auto at = [&](int64_t key) {
-      return std::ranges::lower_bound(row.candidates, key) - row.candidates.begin();
-    };
-    const int64_t begin = at(seen.begin), end = at(seen.end);
-    Correlation of_cosines{.n = static_cast<double>(end - begin)};
-    for (int64_t k = begin; k < end; ++k) {
-      of_cosines.y += row.cosines[k];
-      of_cosines.yy += double{row.cosines[k]} * row.cosines[k];
-    }
+    const int64_t first = std::min(seen.begin, row.keys),
+                  keys = std::min(seen.end, row.keys) - first;
+    const float* const counted = row.counted.data() + first;
+    const float* const cosines = row.cosines.data() + first;
+    const int64_t n = std::count(counted, counted + keys, 1.f);
+    std::fill_n(values + group.first, group.count, std::nan(""));
+    if (n < kFewestCandidates) return;
+    const Spread of_cosines = spread(cosines, cosines, counted, n, keys);
+    if (!of_cosines.varies(n)) return;
     for (int64_t h = group.first; h < group.first + group.count; ++h) {
-      values[h] = std::nan("");
-      if (end - begin < kFewestCandidates) continue;
-      const std::span<const float> weights = maps.row(index, h);
-      Correlation sums = of_cosines;
-      for (int64_t k = begin; k < end; ++k) {
-        const double p = weights[row.candidates[k]];
-        sums.x += p;
-        sums.xx += p * p;
-        sums.xy += p * row.cosines[k];
-      }
-      values[h] = sums.value();
+      const float* const weights = maps.row(index, h).data() + first;
+      const Spread of_weights = spread(weights, cosines, counted, n, keys);
+      if (!of_weights.varies(n)) continue;
+      values[h] = of_weights.products / std::sqrt(of_weights.squares * of_cosines.squares);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "golden/folder.h"
 #include "headwise/core/parallel.h"
 #include "observe/small_bert_testing.h"
 #include "observe/watch_testing.h"
@@ -93,9 +94,7 @@ void expect_plain(const Model& model, const std::vector<TextPair>& batches, doub
   }
 }
 
-Model golden(const std::string& name) {
-  return Model::load(std::filesystem::path(HEADWISE_GOLDEN) / "models" / name);
-}
+Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
 
 TEST(Similarity, EqualsThatOfStoredContributions) {
   for (const char* name : {"bert", "llama", "gpt2_mixed"}) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
 #include "headwise/model/summary.h"
@@ -23,9 +24,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "models" / name;
-}
+std::filesystem::path golden(const std::string& name) { return golden_folder() / "models" / name; }
 
 std::string message(const Verdict& verdict, const PlanOptions& options, const PlanData& data = {}) {
   try {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "golden/folder.h"
 #include "golden/text_golden.h"
 #include "io/io_testing.h"
 #include "io/json.h"
@@ -28,7 +29,7 @@ Texts texts_of(const json& expected, const char* side) {
 }
 
 TEST(Bleu, EqualsSacreBleu) {
-  const json cases = read_json(std::filesystem::path(HEADWISE_GOLDEN) / "bleu" / "bleu.json");
+  const json cases = read_json(golden_folder() / "bleu" / "bleu.json");
   ASSERT_GE(cases.size(), 25u);
   for (const json& expected : cases) {
     SCOPED_TRACE(expected["name"].get<std::string>());

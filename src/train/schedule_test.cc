@@ -7,6 +7,8 @@
 #include <map>
 #include <sstream>
 
+#include "golden/folder.h"
+
 namespace headwise {
 namespace {
 
@@ -15,7 +17,7 @@ TEST(Schedule, HasTheRatesOfTransformers) {
                                                      {"linear", ScheduleKind::linear},
                                                      {"cosine", ScheduleKind::cosine},
                                                      {"inverse_sqrt", ScheduleKind::inverse_sqrt}};
-  std::ifstream golden(HEADWISE_GOLDEN "/schedules.golden");
+  std::ifstream golden(golden_folder() / "schedules.golden");
   int lines = 0;
   for (std::string line; std::getline(golden, line); ++lines) {
     std::istringstream words(line);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/core/view.h"
 
 namespace headwise::golden {
@@ -101,9 +102,8 @@ inline File load(const std::string& path) {
   return file;
 }
 
-/// HEADWISE_GOLDEN is the folder of the golden files, given by the build.
 inline File load_named(const std::string& name) {
-  return load(std::string(HEADWISE_GOLDEN) + "/" + name + ".golden");
+  return load((golden_folder() / (name + ".golden")).string());
 }
 
 }  // namespace headwise::golden

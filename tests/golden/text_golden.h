@@ -13,13 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "golden/folder.h"
 #include "headwise/text/tokenizer.h"
 
 namespace headwise::golden {
 
-inline std::filesystem::path text_folder() {
-  return std::filesystem::path(HEADWISE_GOLDEN) / "text";
-}
+inline std::filesystem::path text_folder() { return golden_folder() / "text"; }
 
 inline void append_utf8(std::string& text, uint32_t c) {
   const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (c >> shift & 0x3F)); };

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "golden/folder.h"
 #include "headwise/text/tokenizer_kind.h"
 #include "program/golden_inputs.h"
 
@@ -98,7 +99,7 @@ TEST(Inspect, FoldsEqualLayersForPeople) {
 }
 
 TEST(Inspect, TellsTheTokenizerOfAFolder) {
-  const std::string text = std::string(HEADWISE_GOLDEN) + "/text/tokenizers/";
+  const std::string text = (golden_folder() / "text/tokenizers/").string();
   for (const auto& [folder, kind] :
        {std::pair("bert-uncased", "WordPiece"), std::pair("gpt2", "byte-level BPE"),
         std::pair("llama2", "BPE"), std::pair("t5", "Unigram"),

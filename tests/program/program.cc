@@ -13,6 +13,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "golden/folder.h"
+
 namespace headwise {
 namespace {
 
@@ -40,7 +42,7 @@ pid_t start(const std::vector<std::string>& arguments, std::array<int, 3> stream
   if (child < 0) throw std::runtime_error("no child");
   if (child > 0) return child;
   for (int i = 0; i < 3; ++i) dup2(streams[i], i);
-  execv(HEADWISE_PROGRAM, const_cast<char* const*>(argv.data()));
+  execv(program_path().c_str(), const_cast<char* const*>(argv.data()));
   _exit(127);
 }
 
@@ -80,8 +82,10 @@ int interrupt_program(const std::vector<std::string>& arguments, const std::stri
   return code;
 }
 
+std::string program_path() { return HEADWISE_PROGRAM; }
+
 std::string golden_model(const std::string& name) {
-  return std::string(HEADWISE_GOLDEN) + "/models/" + name;
+  return (golden_folder() / "models" / name).string();
 }
 
 }  // namespace headwise

@@ -18,6 +18,9 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const std::
 /// Its exit code when it gets Ctrl-C after it has read `input` and while it waits for more.
 int interrupt_program(const std::vector<std::string>& arguments, const std::string& input);
 
+/// The program that the build made.
+std::string program_path();
+
 /// tests/golden/models/NAME
 std::string golden_model(const std::string& name);
 

@@ -128,7 +128,7 @@ int run_and_kill(const std::vector<std::string>& arguments, int milliseconds, in
     dup2(nowhere, 1);
     dup2(nowhere, 2);
     if (prepare != nullptr) prepare();
-    execv(HEADWISE_PROGRAM, const_cast<char* const*>(argv.data()));
+    execv(program_path().c_str(), const_cast<char* const*>(argv.data()));
     _exit(127);
   }
   if (milliseconds > 0) {

@@ -1,0 +1,17 @@
+// Where the golden files are. Only one source knows the path, so that a compiler cache serves the
+// tests of any clone.
+#pragma once
+
+#include <filesystem>
+
+namespace headwise {
+
+/// tests/golden
+std::filesystem::path golden_folder();
+
+/// The folder of the project.
+inline std::filesystem::path project_folder() {
+  return golden_folder().parent_path().parent_path();
+}
+
+}  // namespace headwise
