@@ -27,6 +27,10 @@ def lines_of(path):
         return file.read().splitlines()
 
 
+def files(option, paths):
+    return [word for path in paths for word in (option, path)]
+
+
 class Trial:
     def __init__(self, options):
         self.options = options
@@ -52,7 +56,7 @@ class Trial:
         path = self.folder / "evidence.json"
         if not path.exists():
             self.headwise("observe", self.options.model, "--input", self.validation[0], "--reference", self.validation[1], "--no-probes",
-                          "--sample", 300, "--loss", "translate", "--data", *self.validation, "-o", path)
+                          "--sample", 300, "--loss", "translate", *files("--data", self.validation), "-o", path)
         verdict = self.folder / "verdict.json"
         if not verdict.exists():
             extra = ["--threshold", f"positional={self.options.positional}"] if self.options.positional else []
@@ -63,7 +67,7 @@ class Trial:
         """All heads but one of each layer, in the order in which they go."""
         path = self.folder / f"plan-{name}-{seed}.json"
         if not path.exists():
-            measured = ["--model", self.options.model, "--data", *self.validation, "--sample", 200, "--step", 3] if name == "greedy" else []
+            measured = ["--model", self.options.model, *files("--data", self.validation), "--sample", 200, "--step", 3] if name == "greedy" else []
             self.headwise("plan", self.evidence(), "--order", name, "--heads", 9, "--seed", seed, *measured, "-o", path)
         return json.loads(path.read_text())["drop"]
 
@@ -140,8 +144,8 @@ def recovered(trial, name, order, n, arguments):
     model = trial.folder / name
     train = [f"{options.data}/train.{language}.gz" for language in ("en", "de")]
     if not (model / "config.json").exists():
-        trial.headwise("prune", options.model, *arguments, "--loss", "translate", "--recover", *train, "--epochs", options.epochs,
-                       "--rate", options.rate, "--data", *trial.validation, "-o", model)
+        trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", options.epochs,
+                       "--rate", options.rate, *files("--data", trial.validation), "-o", model)
     trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=True)
 
 

@@ -1,12 +1,17 @@
 // The command line: parses the verb, runs it, turns errors into messages and exit codes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "json_writer.h"
@@ -50,6 +55,43 @@ std::string help_command(const CLI::App& app) {
   return "--help";
 }
 
+/// How many letters must be changed, added or left out to make `to` of `from`.
+size_t distance(std::string_view from, std::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < to.size(); ++j) {
+      const size_t changed = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+/// What is wrong with the command line.
+ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** argv) {
+  const std::vector<std::string> rest = app.remaining();
+  if (!app.get_subcommands().empty() || rest.empty()) {
+    return {.what = error.what(), .hint = fmt::format("headwise {}", help_command(app))};
+  }
+  std::string_view got;  // the first word that nobody took
+  for (; *argv != nullptr && got.empty(); ++argv) {
+    if (std::ranges::find(rest, *argv) != rest.end()) got = *argv;
+  }
+  if (got.starts_with('-')) return {.what = error.what(), .hint = "headwise --help"};
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  const std::string& nearest = *std::ranges::min_element(
+      verbs, {}, [&](const std::string& verb) { return distance(got, verb); });
+  return {.what = "there is no such verb",
+          .got = std::string(got),
+          .expected = fmt::format("{}", fmt::join(verbs, ", ")),
+          .hint = distance(got, nearest) <= 2 ? fmt::format("did you mean {}?", nearest)
+                                              : "headwise --help"};
+}
+
 /// OpenMP's threads wait for each other by spinning for about a millisecond. If anything else runs
 /// on the machine, the one that is waited for gets no core meanwhile, and small models take 50
 /// times as long. How long they spin is read when the program is loaded: so it is loaded again.
@@ -85,9 +127,7 @@ ExitCode run(int argc, char** argv) {
     return kDone;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(error));
-    return fail(kMisuse,
-                {.what = error.what(), .hint = fmt::format("headwise {}", help_command(app))},
-                json);
+    return fail(kMisuse, misuse_of(app, error, argv + 1), json);
   } catch (const Error& error) {
     return fail(kFailure, error.detail(), json);
   } catch (const Interrupted&) {

@@ -14,6 +14,7 @@
 #include "inputs.h"
 #include "io/file.h"
 #include "prune_verb.h"
+#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
@@ -29,13 +30,12 @@ struct PruneVerb {
   std::optional<double> rate{};
 };
 
-constexpr size_t kMostPlan = 256 << 20;           // bytes of a file
 constexpr int64_t kProbes = 40, kTranslated = 8;  // sentences, where no text is given
 
 std::vector<std::string> heads_to_drop(const PruneVerb& verb) {
   if (!verb.drop.empty()) return {verb.drop};
   if (verb.plan.empty()) misuse("prune: give a plan.json, or --drop L3.H1,L4");
-  return plan_from_json(read_file(verb.plan, kMostPlan), verb.plan).drop;
+  return read_plan(verb.plan).drop;
 }
 
 /// The texts that were given; else built-in ones, if the model reads text.

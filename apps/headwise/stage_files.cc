@@ -1,23 +1,61 @@
-// Reads evidence.json and verdict.json.
+// Reads evidence.json, verdict.json and plan.json.
 #include "stage_files.h"
 
-#include <cstdint>
+#include <fmt/format.h>
 
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "headwise/core/error.h"
 #include "io/file.h"
 
 namespace headwise::program {
 namespace {
 
-constexpr int64_t kMostEvidence = int64_t{1} << 30, kMostVerdict = int64_t{1} << 28;  // bytes
+struct Stage {
+  const char* name;     // of what it writes
+  const char* writes;   // the verb
+  const char* has;      // a field that no other stage's file has
+  int64_t most;         // bytes of its file
+  const char* read_by;  // the verb
+};
+constexpr std::array kStages = {
+    Stage{"evidence", "observe", "corpus", int64_t{1} << 30, "judge"},
+    Stage{"a verdict", "judge", "clusters", int64_t{1} << 28, "plan"},
+    Stage{"a plan", "plan", "drop", int64_t{1} << 26, "prune"},
+};
+
+/// What `from_json` makes of the file of a stage.
+template <class FromJson>
+auto read(const Stage& wanted, const std::string& file, const FromJson& from_json) {
+  const std::string text = read_file(file, wanted.most);
+  try {
+    return from_json(text, file);
+  } catch (const Error&) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object() || json.contains(wanted.has)) throw;
+    for (const Stage& stage : kStages) {
+      if (!json.contains(stage.has)) continue;
+      throw Error(
+          {.what = fmt::format("{}: this is {}", wanted.read_by, stage.name),
+           .where = file,
+           .got = fmt::format("what headwise {} writes", stage.writes),
+           .expected = fmt::format("{}, what headwise {} writes", wanted.name, wanted.writes),
+           .hint = fmt::format("headwise {} reads it", stage.read_by)});
+    }
+    throw;
+  }
+}
 
 }  // namespace
 
 Evidence read_evidence(const std::string& file) {
-  return evidence_from_json(read_file(file, kMostEvidence), file);
+  return read(kStages[0], file, evidence_from_json);
 }
 
-Verdict read_verdict(const std::string& file) {
-  return verdict_from_json(read_file(file, kMostVerdict), file);
-}
+Verdict read_verdict(const std::string& file) { return read(kStages[1], file, verdict_from_json); }
+
+Plan read_plan(const std::string& file) { return read(kStages[2], file, plan_from_json); }
 
 }  // namespace headwise::program

@@ -5,11 +5,13 @@
 
 #include "headwise/judge/verdict.h"
 #include "headwise/observe/evidence.h"
+#include "headwise/plan/plan.h"
 
 namespace headwise::program {
 
-/// Throw Error for what cannot be read, or is no such file.
+/// Throw Error for what cannot be read, or is no such file; of another stage's file they say so.
 Evidence read_evidence(const std::string& file);
 Verdict read_verdict(const std::string& file);
+Plan read_plan(const std::string& file);
 
 }  // namespace headwise::program

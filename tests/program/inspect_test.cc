@@ -133,6 +133,14 @@ TEST(Program, MisuseIsTwoAlsoInJson) {
   }
 }
 
+TEST(Program, SuggestsTheVerbThatWasMeant) {
+  const ProgramResult result = run_program({"--threads", "1", "jugde", "evidence.json"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("got: jugde"));
+  EXPECT_THAT(result.errors, HasSubstr("did you mean judge?"));
+  EXPECT_THAT(run_program({"frobnicate"}).errors, testing::Not(HasSubstr("did you mean")));
+}
+
 TEST(Program, HelpOfAVerbHasAnExample) {
   for (const char* verb : {"inspect", "run", "attend", "train", "sweep"}) {
     const ProgramResult result = run_program({verb, "--help"});

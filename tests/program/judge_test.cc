@@ -107,6 +107,22 @@ TEST_F(JudgeVerb, SaysWhatIsWrong) {
   EXPECT_EQ(run_program({"judge", config}).code, 1);
 }
 
+TEST_F(JudgeVerb, KnowsTheFilesOfOtherStages) {
+  const std::string verdict = (folder_.path() / "verdict.json").string();
+  ASSERT_EQ(judge({"-o", verdict}).code, 0);
+  const ProgramResult again = run_program({"judge", verdict});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.errors, HasSubstr("judge: this is a verdict"));
+  EXPECT_THAT(again.errors, HasSubstr("headwise plan reads it"));
+  const ProgramResult early = run_program({"plan", evidence_, "--keep", "0.5"});
+  EXPECT_EQ(early.code, 1);
+  EXPECT_THAT(early.errors, HasSubstr("plan: this is evidence"));
+  const ProgramResult prune = run_program(
+      {"prune", golden_model("gpt2"), verdict, "-o", (folder_.path() / "pruned").string()});
+  EXPECT_EQ(prune.code, 1);
+  EXPECT_THAT(prune.errors, HasSubstr("prune: this is a verdict"));
+}
+
 TEST(JudgeRoles, AreListedWithWhatIsNotClaimed) {
   const ProgramResult result = run_program({"judge", "--roles"});
   ASSERT_EQ(result.code, 0) << result.errors;
