@@ -4,13 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <numeric>
 
+#include "head_recorder.h"
 #include "headwise/core/error.h"
 #include "headwise/io/npy.h"
-#include "headwise/model/generate.h"
 #include "heat_map.h"
 #include "progress.h"
 #include "run_task.h"
@@ -23,106 +22,6 @@ struct AttendOptions {
   std::string heads{};  // empty: all, or one layer for people
   std::string what = "maps";
   std::string color = "auto";
-};
-
-/// What was asked of one head: [rows, columns].
-struct HeadArray {
-  const AttentionSite* site = nullptr;
-  std::string name{};
-  std::vector<float> values{};
-  int64_t rows = 0, columns = 0;
-
-  View<const float, 2> view() const { return {values.data(), {rows, columns}}; }
-};
-
-/// Keeps one thing of chosen heads during a pass over one text.
-class HeadRecorder : public ForwardObserver {
- public:
-  HeadRecorder(const Model& model, const std::vector<HeadIndex>& heads, std::string what)
-      : what_(std::move(what)) {
-    for (const HeadIndex head : heads) {
-      const AttentionSite& site = model.attentions()[head.site];
-      wanted_[site.name].emplace_back(head.index, arrays.size());
-      arrays.push_back({.site = &site, .name = site.head_name(head.index)});
-    }
-  }
-
-  void reached(Side, int64_t, View<const float, 2>) override { throw_if_interrupted(); }
-
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2>) override {
-    const auto wanted = wanted_.find(site.name);
-    if (wanted == wanted_.end()) return;
-    AttentionMaps maps;
-    if (what_ == "maps") {
-      std::vector<int64_t> rows(attention.q.extent(0));
-      std::iota(rows.begin(), rows.end(), 0);
-      maps = layer.maps(attention, rows);
-    }
-    for (const auto& [head, at] : wanted->second) {
-      HeadArray& array = arrays[at];
-      if (head >= layer.shape().learned() && (what_ == "q" || what_ == "k")) {
-        throw Error({.what = "a fixed head has no queries and no keys",
-                     .where = array.name,
-                     .got = fmt::format("--what {}", what_),
-                     .expected = "maps, v, z or contribution"});
-      }
-      if (what_ == "maps") {
-        take_map(maps, head, attention, array);
-      } else if (what_ == "contribution") {
-        take_contribution(layer, z, head, array);
-      } else if (what_ == "q" || what_ == "z") {
-        take(what_ == "q" ? attention.q : View<const float, 3>(z), head, array);
-      } else {
-        take(what_ == "k" ? attention.k : attention.v,
-             layer.shape().kv_head.empty() ? head * layer.shape().K / layer.shape().H
-                                           : layer.shape().kv_head[head],
-             array);
-      }
-    }
-  }
-
-  std::vector<HeadArray> arrays;  // in the order of the heads given
-
- private:
-  static void take(View<const float, 3> all, int64_t head, HeadArray& array) {
-    array.rows = all.extent(0);
-    array.columns = all.extent(2);
-    for (int64_t row = 0; row < array.rows; ++row) {
-      for (int64_t d = 0; d < array.columns; ++d) array.values.push_back(all(row, head, d));
-    }
-  }
-
-  static void take_map(const AttentionMaps& maps, int64_t head, const Attention& attention,
-                       HeadArray& array) {
-    array.rows = attention.q.extent(0);
-    array.columns = attention.k.extent(0);
-    for (int64_t row = 0; row < array.rows; ++row) {
-      const auto weights = maps.row(row, head);
-      array.values.insert(array.values.end(), weights.begin(), weights.end());
-    }
-  }
-
-  /// z W_O', the part of one head in what the attention adds to the residual stream.
-  static void take_contribution(const MultiHeadAttention& layer, View<const float, 3> z,
-                                int64_t head, HeadArray& array) {
-    const View<float, 2> output = layer.weights().output();
-    const int64_t Dv = z.extent(2);
-    array.rows = z.extent(0);
-    array.columns = output.extent(0);
-    for (int64_t row = 0; row < array.rows; ++row) {
-      for (int64_t c = 0; c < array.columns; ++c) {
-        double sum = 0;
-        for (int64_t d = 0; d < Dv; ++d) {
-          sum += double{z(row, head, d)} * output(c, head * Dv + d);
-        }
-        array.values.push_back(static_cast<float>(sum));
-      }
-    }
-  }
-
-  std::string what_;
-  std::map<std::string, std::vector<std::pair<int64_t, size_t>>> wanted_;  // by the site's name
 };
 
 std::vector<HeadIndex> all_of(const Model& model, int64_t site) {
@@ -148,27 +47,6 @@ std::vector<HeadIndex> default_heads(const Model& model, const CommonOptions& co
     return all_of(model, site);
   }
   return {};
-}
-
-bool asks_decoder(const Model& model, const std::vector<HeadIndex>& heads) {
-  return std::ranges::any_of(heads, [&](const HeadIndex& head) {
-    return model.attentions()[head.site].side == Side::decoder;
-  });
-}
-
-std::vector<HeadArray> observe(const Session& session, const Input& input,
-                               const std::vector<HeadIndex>& heads, const std::string& what) {
-  HeadRecorder recorder(session.model(), heads, what);
-  const ForwardOptions forward = session.forward(&recorder);
-  TokenBatch batch, decoder;
-  batch.add(input.encoding.ids, input.encoding.type_ids);
-  if (!input.decoder_ids.empty() && asks_decoder(session.model(), heads)) {
-    decoder.add(input.decoder_ids);
-    (void)session.model().hidden(batch, decoder, forward);
-  } else {
-    (void)session.model().hidden(batch, forward);
-  }
-  return std::move(recorder.arrays);
 }
 
 /// The tokens that the rows and the columns of a map stand for.
@@ -299,7 +177,7 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       Input& input = inputs[i];
       if (reads_decoder) prepare_decoder(session, common.seed, i, input);
-      const std::vector<HeadArray> arrays = observe(session, input, heads, options.what);
+      const std::vector<HeadArray> arrays = record_heads(session, input, heads, options.what);
       if (common.out_is_array()) write_array(arrays, common);
       if (common.json) {
         write_json(json, session, input, arrays, options.what, common.out_is_array());

@@ -58,17 +58,9 @@ std::vector<std::string> read_lines(const std::string& name) {
     }
   }
   std::istream& in = name == "-" ? std::cin : file;
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   throw_if_interrupted();
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    if (lines.back().ends_with('\r')) lines.back().pop_back();
-    begin = end + 1;
-  }
-  return lines;
+  return lines_of(text);
 }
 
 void split_pair(Input& input) {
@@ -146,15 +138,6 @@ void check_ids(std::span<const int32_t> ids, int64_t vocabulary, const std::stri
                  .got = fmt::format("{}", ids[i]),
                  .expected = fmt::format("0 to {}", vocabulary - 1)});
   }
-}
-
-void encode(Input& input, const Session& session, const EncodeOptions& how) {
-  const Tokenizer& tokenizer = need_tokenizer(session);
-  input.encoding = input.paired ? tokenizer.encode(input.text, input.second, how)
-                                : tokenizer.encode(input.text, how);
-  if (session.config().token_types == 0) input.encoding.type_ids.clear();
-  check_length(session, input.encoding.ids, From::text, input.where);
-  check_ids(input.encoding.ids, session.config().vocabulary, input.where);
 }
 
 Input input_of_ids(const InputOptions& options, size_t i, const Session& session) {
@@ -248,6 +231,18 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
 
 }  // namespace
 
+std::vector<std::string> lines_of(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
 void check_options(const InputOptions& options, bool needs_input) {
   if (needs_input && !options.has_input()) {
     misuse("no input: give --text, --input or --ids");
@@ -313,12 +308,23 @@ void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs) {
       ->group(group);
 }
 
-void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input) {
+void encode(Input& input, const Session& session, const EncodeOptions& how) {
+  const Tokenizer& tokenizer = need_tokenizer(session);
+  input.encoding = input.paired ? tokenizer.encode(input.text, input.second, how)
+                                : tokenizer.encode(input.text, how);
+  if (session.config().token_types == 0) input.encoding.type_ids.clear();
+  check_length(session, input.encoding.ids, From::text, input.where);
+  check_ids(input.encoding.ids, session.config().vocabulary, input.where);
+}
+
+void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input,
+                     int64_t most) {
   if (!input.decoder_ids.empty()) return;
   GenerateOptions how = read_generation(session.folder(), session.config());
   how.seed = seed;
   how.stream = stream;
   how.forward = session.forward();
+  how.max_new_tokens = std::min(how.max_new_tokens, most);
   if (session.config().max_positions > 0) {  // the start token needs one
     how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
   }

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/model/config.h"
@@ -50,10 +54,15 @@ class Session {
   /// Throws Error for gates of heads that are not there or that are not in [0, 1].
   explicit Session(const InputOptions& options);
 
-  const std::filesystem::path& folder() const { return folder_; }
-  const Model& model() const { return model_; }
-  const ModelConfig& config() const { return model_.config(); }
-  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  /// The same model, shared, with other gates ([heads], or none) and something else that watches
+  /// every pass, or nothing.
+  Session with(std::vector<float> gates, ForwardObserver* observer = nullptr) const;
+
+  const std::string& name() const { return loaded_->name; }  // the folder's, or the id given
+  const std::filesystem::path& folder() const { return loaded_->folder; }
+  const Model& model() const { return loaded_->model; }
+  const ModelConfig& config() const { return model().config(); }
+  const Tokenizer* tokenizer() const { return loaded_->tokenizer ? &*loaded_->tokenizer : nullptr; }
 
   const std::vector<float>& gates() const { return gates_; }  // [heads], or none
 
@@ -64,13 +73,22 @@ class Session {
   ForwardOptions forward(ForwardObserver* observer = nullptr) const;
 
  private:
-  void set_gates(const std::vector<std::string>& gates);
+  struct Loaded {
+    explicit Loaded(const InputOptions& options);
+    std::string name;
+    std::filesystem::path folder;
+    std::optional<Tokenizer> tokenizer;
+    Model model;
+  };
 
-  std::filesystem::path folder_;
-  std::optional<Tokenizer> tokenizer_;
-  Model model_;
+  std::shared_ptr<const Loaded> loaded_;
   std::vector<float> gates_;
+  ForwardObserver* observer_ = nullptr;
 };
+
+/// Sets the gates of "L3.H1", "L3" or a list of them; `gates` [heads] is made if it is empty.
+/// Throws Error for heads that are not there.
+void set_gate(const Model& model, std::string_view heads, float value, std::vector<float>& gates);
 
 struct EncodeLimits {
   bool pairs = false;               // lines are pairs of texts
@@ -78,11 +96,19 @@ struct EncodeLimits {
   bool start_decoder = false;       // decoder ids are given the start token if they lack it
 };
 
+/// Without their ends, \n or \r\n, and without a byte order mark.
+std::vector<std::string> lines_of(std::string_view text);
+
 /// Options that do not go together are misuse; so is no input, where one is needed.
 void check_options(const InputOptions& options, bool needs_input = true);
 
-/// A decoder that was given nothing to read reads what the model itself would write.
-void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input);
+/// Tokenizes the text of an input. Throws Error if the model cannot take it.
+void encode(Input& input, const Session& session, const EncodeOptions& how);
+
+/// A decoder that was given nothing to read reads what the model itself would write, at most `most`
+/// tokens.
+void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input,
+                     int64_t most = INT64_MAX);
 
 /// All inputs in the order given: --text, --input, --ids. Throws Error for texts that the model
 /// cannot take, naming the line.

@@ -40,13 +40,6 @@ std::string hash_of(const ObservedCorpus& corpus) {
   return sha.finish();
 }
 
-/// The last part of a folder's path, or an id as it was given.
-std::string name_of(const std::string& model) {
-  if (!std::filesystem::is_directory(model)) return model;
-  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-}
-
 void read_texts(const ObserveVerb& verb, const Session& session, const CommonOptions& common,
                 ObserveData& data) {
   if (verb.input.has_input()) {
@@ -119,7 +112,7 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
                const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
   const TensorFiles weights = TensorFiles::open(session.folder());
-  evidence.model = {.name = name_of(verb.input.model),
+  evidence.model = {.name = session.name(),
                     .architecture = session.config().architecture.empty()
                                         ? session.config().model_type
                                         : session.config().architecture,

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <future>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/io/model_folder.h"
@@ -27,6 +28,13 @@ float gate_value(std::string_view gate, std::string_view text) {
                .expected = "a number from 0 (the head is off) to 1 (as it is)"});
 }
 
+/// The last part of a folder's path, or an id as it was given.
+std::string name_of(const std::string& model) {
+  if (!std::filesystem::is_directory(model)) return model;
+  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 /// Both at once: each takes a good part of the time to the first result.
 Model load(const std::filesystem::path& folder, const LoadOptions& how,
            std::optional<Tokenizer>& tokenizer) {
@@ -39,37 +47,47 @@ Model load(const std::filesystem::path& folder, const LoadOptions& how,
 
 }  // namespace
 
-Session::Session(const InputOptions& options)
-    : folder_(find_model(options.model)),
-      model_(load(folder_, {.allow_nonfinite = options.allow_nonfinite}, tokenizer_)) {
-  set_gates(options.gates);
-}
+Session::Loaded::Loaded(const InputOptions& options)
+    : name(name_of(options.model)),
+      folder(find_model(options.model)),
+      model(load(folder, {.allow_nonfinite = options.allow_nonfinite}, tokenizer)) {}
 
-void Session::set_gates(const std::vector<std::string>& gates) {
-  if (gates.empty()) return;
-  gates_.assign(model_.heads(), 1);
-  for (const std::string& gate : gates) {
+Session::Session(const InputOptions& options) : loaded_(std::make_shared<Loaded>(options)) {
+  for (const std::string& gate : options.gates) {
     const size_t equals = gate.rfind('=');
     if (equals == std::string::npos) {
       misuse(fmt::format("--gate {}: expected HEADS=VALUE, for instance L0.H1=0", gate));
     }
     const float value = gate_value(gate, std::string_view(gate).substr(equals + 1));
-    for (const HeadIndex head : model_.find_heads(std::string_view(gate).substr(0, equals))) {
-      gates_[model_.attentions()[head.site].first + head.index] = value;
-    }
+    set_gate(model(), std::string_view(gate).substr(0, equals), value, gates_);
   }
+}
+
+void set_gate(const Model& model, std::string_view heads, float value, std::vector<float>& gates) {
+  if (gates.empty()) gates.assign(model.heads(), 1);
+  for (const HeadIndex head : model.find_heads(heads)) {
+    gates[model.attentions()[head.site].first + head.index] = value;
+  }
+}
+
+Session Session::with(std::vector<float> gates, ForwardObserver* observer) const {
+  Session other = *this;
+  other.gates_ = std::move(gates);
+  other.observer_ = observer;
+  return other;
 }
 
 std::vector<std::string> Session::tokens(std::span<const int32_t> ids) const {
   std::vector<std::string> tokens;
   for (const int32_t id : ids) {
-    tokens.push_back(tokenizer_ ? tokenizer_->token(id) : std::to_string(id));
+    tokens.push_back(tokenizer() != nullptr ? tokenizer()->token(id) : std::to_string(id));
   }
   return tokens;
 }
 
 ForwardOptions Session::forward(ForwardObserver* observer) const {
   static Interruptible interruptible;
+  if (observer == nullptr) observer = observer_;
   ForwardOptions options{.observer = observer == nullptr ? &interruptible : observer};
   if (!gates_.empty()) options.gates = {gates_.data(), {1, std::ssize(gates_)}};
   return options;

@@ -36,17 +36,6 @@ struct StudyVerb {
   std::string order = "ablation", form = "compact";
 };
 
-std::vector<std::string> sample_lines() {
-  std::vector<std::string> lines;
-  std::string_view text = sample_text();
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(end + 1);
-  }
-  return lines;
-}
-
 /// A folder of its own: nothing is overwritten.
 fs::path new_folder(const std::string& name) {
   const fs::path folder = name;
@@ -101,7 +90,7 @@ class Study {
   static const InputOptions& input_of(StudyVerb& verb) {
     ObserveVerb& observe = verb.observe;
     if (!observe.input.has_input() && observe.treebank.empty()) {
-      observe.input.texts = sample_lines();
+      observe.input.texts = lines_of(sample_text());
       observe.input.truncate = true;
     }
     return observe.input;

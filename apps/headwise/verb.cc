@@ -1,15 +1,12 @@
-// Common options, output, interruption.
+// Common options, output.
 #include "verb.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <charconv>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -17,15 +14,6 @@
 #include "io/file.h"
 
 namespace headwise::program {
-namespace {
-
-std::atomic<bool> interrupted = false;
-
-void on_interrupt(int) {
-  if (interrupted.exchange(true)) std::_Exit(130);  // the second time, at once
-}
-
-}  // namespace
 
 void add_common(CLI::App& app, CommonOptions& common) {
   app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
@@ -125,18 +113,6 @@ std::string duration(double seconds) {
   const int64_t minutes = (whole + 30) / 60;
   return minutes < 120 ? fmt::format("{} min", minutes)
                        : fmt::format("{} h {} min", minutes / 60, minutes % 60);
-}
-
-void listen_for_interrupt() {
-  struct sigaction action = {};
-  action.sa_handler = on_interrupt;  // without SA_RESTART: who waits for input is woken
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-}
-bool was_interrupted() { return interrupted; }
-void throw_if_interrupted() {
-  if (interrupted) throw Interrupted();
 }
 
 }  // namespace headwise::program

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "interrupt.h"
+
 namespace CLI {  // of <CLI/CLI.hpp>, which takes long to compile
 class App;
 class Option;
@@ -46,6 +48,7 @@ void add_prune(CLI::App& app, CommonOptions& common);
 void add_study(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
+void add_serve(CLI::App& app, CommonOptions& common);
 
 /// Checks that an option is a number, neither infinite nor below `least`, and says so in words.
 CLI::Validator finite(std::optional<double> least = std::nullopt);
@@ -76,11 +79,5 @@ std::string grouped(int64_t number);
 
 /// "7 s", "3 min", "2 h 5 min"
 std::string duration(double seconds);
-
-/// Thrown after Ctrl-C or SIGTERM, from places where nothing is half done.
-struct Interrupted {};
-void listen_for_interrupt();
-bool was_interrupted();
-void throw_if_interrupted();
 
 }  // namespace headwise::program

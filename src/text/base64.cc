@@ -1,6 +1,7 @@
 // Base64: four characters for three bytes.
 #include "text/base64.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "headwise/core/error.h"
@@ -41,6 +42,21 @@ std::string decode_base64(std::string_view text, const std::string& where) {
   }
   out.resize(out.size() - padding);
   return out;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      bits = bits << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0);
+    }
+    for (size_t i = 0; i < 4; ++i) text += i <= count ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
 }
 
 }  // namespace headwise::text

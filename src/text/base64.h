@@ -1,4 +1,4 @@
-// Base64, the form in which tokenizer.json holds bytes.
+// Base64, the form in which JSON holds bytes.
 #pragma once
 
 #include <string>
@@ -8,5 +8,8 @@ namespace headwise::text {
 
 /// Throws Error, with `where`, for anything that is not base64 with padding.
 std::string decode_base64(std::string_view text, const std::string& where);
+
+/// With padding.
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace headwise::text

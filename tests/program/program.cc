@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "golden/folder.h"
 
@@ -83,6 +84,30 @@ int interrupt_program(const std::vector<std::string>& arguments, const std::stri
 }
 
 std::string program_path() { return HEADWISE_PROGRAM; }
+
+StartedProgram::StartedProgram(const std::vector<std::string>& arguments) {
+  int ends[2] = {};
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  child_ = start(arguments, {STDIN_FILENO, ends[1], STDERR_FILENO});
+  close(ends[1]);
+  out_ = ends[0];
+}
+
+StartedProgram::~StartedProgram() {
+  if (child_ > 0) stop(SIGKILL);
+  close(out_);
+}
+
+std::string StartedProgram::read_line() {
+  std::string line;
+  for (char c = 0; c != '\n' && read(out_, &c, 1) == 1;) line += c;
+  return line;
+}
+
+int StartedProgram::stop(int signal) {
+  kill(child_, signal);
+  return exit_code(std::exchange(child_, -1));
+}
 
 std::string golden_model(const std::string& name) {
   return (golden_folder() / "models" / name).string();

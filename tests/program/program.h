@@ -21,6 +21,24 @@ int interrupt_program(const std::vector<std::string>& arguments, const std::stri
 /// The program that the build made.
 std::string program_path();
 
+/// The program at work. Who is still running at the end is killed.
+class StartedProgram {
+ public:
+  explicit StartedProgram(const std::vector<std::string>& arguments);
+  ~StartedProgram();
+  StartedProgram(const StartedProgram&) = delete;
+  StartedProgram& operator=(const StartedProgram&) = delete;
+
+  int id() const { return child_; }
+  /// Waits for the next line of its standard output; what there is of it when that ends.
+  std::string read_line();
+  /// Sends the signal and waits for the end; gives the exit code.
+  int stop(int signal);
+
+ private:
+  int child_ = -1, out_ = -1;
+};
+
 /// tests/golden/models/NAME
 std::string golden_model(const std::string& name);
 

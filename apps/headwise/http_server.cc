@@ -1,0 +1,377 @@
+// HTTP with cpp-httplib: it reads requests and writes responses; connections are taken and bounded
+// here, since the library waits for each byte anew and has no end of waiting.
+//
+// A connection has a thread, one request, and a time by which the request is there and the response
+// gone. More connections than may be are told to come again.
+#include "http_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "headwise/core/error.h"
+
+namespace headwise::program {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kMostConnections = 256, kBacklog = 512;
+constexpr milliseconds kReading{10'000}, kWriting{20'000}, kClosing{1'000}, kStopping{2'000};
+constexpr milliseconds kGlance{100};  // how often who waits looks whether all is being stopped
+constexpr size_t kMostRead = kMostBody * 2;  // bytes of a request with its headers
+constexpr size_t kLongestPath = 256;
+
+/// A file descriptor that is closed.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// A connection whose reading and writing end by a time, whatever the other side does.
+class Connection : public httplib::Stream {
+ public:
+  Connection(int fd, const std::atomic<bool>& stopping)
+      : fd_(fd), stopping_(stopping), deadline_(Clock::now() + kReading) {}
+
+  bool is_readable() const override { return at_ < filled_ || wait(POLLIN); }
+  bool is_writable() const override { return wait(POLLOUT); }
+
+  ssize_t read(char* to, size_t size) override {
+    if (at_ == filled_) {
+      if (total_ >= kMostRead) return -1;
+      const ssize_t count = when_ready(POLLIN, [&] { return fill(); });
+      if (count <= 0) return count;
+      at_ = 0;
+      filled_ = static_cast<size_t>(count);
+      total_ += filled_;
+    }
+    const size_t count = std::min(size, filled_ - at_);
+    std::copy_n(buffer_.data() + at_, count, to);
+    at_ += count;
+    return static_cast<ssize_t>(count);
+  }
+
+  ssize_t write(const char* from, size_t size) override {
+    if (!std::exchange(writes_, true)) deadline_ = Clock::now() + kWriting;
+    return when_ready(POLLOUT, [&] { return send(fd_, from, size, MSG_NOSIGNAL); });
+  }
+
+  /// What was sent arrives: a socket that is closed with bytes unread takes back what is under way.
+  void finish() {
+    shutdown(fd_, SHUT_WR);
+    deadline_ = Clock::now() + kClosing;
+    for (size_t drained = 0; drained < 16 * kMostRead;) {
+      const ssize_t count = when_ready(POLLIN, [&] { return fill(); });
+      if (count <= 0) return;
+      drained += static_cast<size_t>(count);
+    }
+  }
+
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return fd_; }
+
+ private:
+  bool wait(short event) const {
+    while (true) {
+      if (stopping_ && event == POLLIN) return false;
+      if (stopping_) deadline_ = std::min(deadline_, Clock::now() + kStopping);
+      const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+      if (left <= milliseconds(0)) return false;
+      pollfd one = {.fd = fd_, .events = event, .revents = 0};
+      const int ready = poll(&one, 1, static_cast<int>(std::min(left, kGlance).count()));
+      if (ready > 0) return true;
+      if (ready < 0 && errno != EINTR) return false;
+    }
+  }
+
+  template <class Call>
+  ssize_t when_ready(short event, const Call& call) const {
+    while (wait(event)) {
+      const ssize_t count = call();
+      if (count >= 0 || (errno != EAGAIN && errno != EINTR)) return count;
+    }
+    return -1;
+  }
+
+  ssize_t fill() { return recv(fd_, buffer_.data(), buffer_.size(), 0); }
+
+  int fd_;
+  const std::atomic<bool>& stopping_;
+  mutable Clock::time_point deadline_;
+  bool writes_ = false;
+  std::array<char, 4096> buffer_;
+  size_t at_ = 0, filled_ = 0, total_ = 0;
+};
+
+std::string reason_of(int error) { return std::generic_category().message(error); }
+
+Socket listen_on(const std::string& host, int port) {
+  const auto refuse = [&](const std::string& reason) {
+    return Error({.what = "the address cannot be listened on",
+                  .where = fmt::format("--host {} --port {}", host, port),
+                  .got = reason,
+                  .hint = "--port 0 takes any port that is free"});
+  };
+  addrinfo wanted = {}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  const int failed = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (failed != 0) throw refuse(gai_strerror(failed));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    Socket made(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int yes = 1;
+    setsockopt(made.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (made.fd() >= 0 && bind(made.fd(), at->ai_addr, at->ai_addrlen) == 0 &&
+        listen(made.fd(), kBacklog) == 0) {
+      return made;
+    }
+    error = errno;
+  }
+  throw refuse(reason_of(error));
+}
+
+int port_of(const Socket& socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+std::vector<std::string> values_of(const httplib::Request& request, const char* header) {
+  std::vector<std::string> values;
+  for (size_t i = 0; i < request.get_header_value_count(header); ++i) {
+    values.push_back(request.get_header_value(header, i));
+  }
+  return values;
+}
+
+void put(Reply reply, httplib::Response& response) {
+  response.status = reply.status;
+  if (reply.retry_after > 0) {
+    response.set_header("Retry-After", std::to_string(reply.retry_after));
+  }
+  if (!reply.allow.empty()) response.set_header("Allow", reply.allow);
+  // The body is shared, and stays until it is written.
+  response.set_content_provider(
+      reply.body->size(), reply.type,
+      [body = reply.body](size_t offset, size_t length, httplib::DataSink& sink) {
+        return sink.write(body->data() + offset, length);
+      });
+}
+
+const httplib::Headers& always() {
+  static const httplib::Headers headers = {
+      {"Cache-Control", "no-store"},
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+       "img-src data: blob:; font-src data:; connect-src 'self'; base-uri 'none'; "
+       "form-action 'none'; frame-ancestors 'none'"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Referrer-Policy", "no-referrer"},
+      {"X-Content-Type-Options", "nosniff"}};
+  return headers;
+}
+
+}  // namespace
+
+class HttpServer::Impl : private httplib::Server {
+ public:
+  Impl(const std::string& host, int port, Names names, Answer answer)
+      : names_(std::move(names)), answer_(std::move(answer)), listening_(listen_on(host, port)) {
+    svr_sock_ = listening_.fd();  // or responses would be cut, as if it were closed
+    set_default_headers(always());
+    set_pre_routing_handler([this](const auto& request, auto& response) {
+      const std::optional<Reply> refused = refuse(request);
+      if (refused) put(*refused, response);
+      return refused ? HandlerResponse::Handled : HandlerResponse::Unhandled;
+    });
+    Get("/.*", [this](const auto& request, auto& response) {
+      put(answer_(request.method, request.path, ""), response);
+    });
+    const HandlerWithContentReader with_body = [this](const auto& request, auto& response,
+                                                      const auto& reader) {
+      put(read_and_answer(request, reader), response);
+    };
+    Post("/.*", with_body);
+    Delete("/.*", with_body);
+    // What the library itself refuses: requests that are none.
+    set_error_handler(HandlerWithResponse([](const auto&, auto& response) {
+      if (response.content_length_ > 0) return HandlerResponse::Unhandled;
+      put(error_reply(response.status, {.what = "this is no request that can be answered"}),
+          response);
+      return HandlerResponse::Handled;
+    }));
+    set_exception_handler([](const auto&, auto& response, const auto&) {
+      put(error_reply(500, {.what = "the request could not be answered"}), response);
+    });
+    taking_ = std::thread([this] { take_connections(); });
+  }
+
+  ~Impl() override { stop(); }
+
+  int port() const { return port_of(listening_); }
+
+  void stop() {
+    stopping_ = true;
+    if (taking_.joinable()) taking_.join();
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return connections_ == 0; });
+  }
+
+ private:
+  /// Before anything is read but the headers.
+  std::optional<Reply> refuse(const httplib::Request& request) const {
+    if (const auto detail =
+            names_.refuse(values_of(request, "Host"), values_of(request, "Origin"))) {
+      return error_reply(403, *detail);
+    }
+    if (request.path.size() > kLongestPath || !request.path.starts_with('/')) {
+      return error_reply(404, {.what = "there is nothing here",
+                               .got = fmt::format("a path of {} bytes", request.path.size())});
+    }
+    const bool known = request.method == "GET" || request.method == "HEAD" ||
+                       request.method == "POST" || request.method == "DELETE";
+    if (!known) return answer_(request.method, request.path, "");  // 404 or 405
+    if (request.is_multipart_form_data()) {
+      return error_reply(400, {.what = "a form was sent", .expected = "JSON"});
+    }
+    const std::string length = request.get_header_value("Content-Length");
+    if (length.size() > 10 || std::atoll(length.c_str()) > static_cast<long long>(kMostBody)) {
+      return too_large();
+    }
+    return std::nullopt;
+  }
+
+  static Reply too_large() {
+    return error_reply(413, {.what = "the request is too large",
+                             .expected = fmt::format("at most {} bytes", kMostBody)});
+  }
+
+  Reply read_and_answer(const httplib::Request& request, const httplib::ContentReader& read) const {
+    std::string body;
+    bool large = false;
+    const bool whole = read([&](const char* data, size_t size) {
+      large = body.size() + size > kMostBody;
+      if (!large) body.append(data, size);
+      return !large;
+    });
+    if (large) return too_large();
+    if (!whole) return error_reply(400, {.what = "the request did not arrive whole"});
+    return answer_(request.method, request.path, body);
+  }
+
+  void take_connections() {
+    while (!stopping_) {
+      pollfd one = {.fd = listening_.fd(), .events = POLLIN, .revents = 0};
+      if (poll(&one, 1, static_cast<int>(kGlance.count())) <= 0) continue;
+      Socket socket(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (socket.fd() < 0) {
+        // Too many open files, or a connection that is gone again.
+        if (errno != EAGAIN && errno != EINTR) std::this_thread::sleep_for(milliseconds(1));
+        continue;
+      }
+      take(std::move(socket));
+    }
+    listening_ = Socket();
+  }
+
+  void take(Socket socket) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (connections_ >= kMostConnections) return turn_away(socket);
+      ++connections_;
+    }
+    try {
+      std::thread([this, taken = std::move(socket)] {
+        serve(taken.fd());
+        const std::lock_guard lock(mutex_);
+        --connections_;
+        ended_.notify_all();
+      }).detach();
+    } catch (const std::system_error&) {  // no more threads
+      const std::lock_guard lock(mutex_);
+      --connections_;
+    }
+  }
+
+  void serve(int fd) {
+    Connection connection(fd, stopping_);
+    bool closed = false;
+    process_request(connection, true, closed, [](httplib::Request& request) {
+      request.ranges.clear();                    // many of them would be many copies
+      request.headers.erase("Accept-Encoding");  // to compress takes longer than to send
+    });
+    connection.finish();
+  }
+
+  /// Without waiting: this is the thread that takes connections.
+  static void turn_away(const Socket& socket) {
+    const Reply reply = error_reply(503, {.what = "too many connections",
+                                          .expected = fmt::format("at most {}", kMostConnections),
+                                          .hint = "try again in a moment"});
+    const std::string response = fmt::format(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
+        "Retry-After: 1\r\nConnection: close\r\n\r\n{}",
+        reply.type, reply.body->size(), *reply.body);
+    (void)send(socket.fd(), response.data(), response.size(), MSG_NOSIGNAL);
+    shutdown(socket.fd(), SHUT_WR);
+    // What the other side has sent by now is read, or closing would take the response back.
+    std::array<char, 4096> rest;
+    while (recv(socket.fd(), rest.data(), rest.size(), 0) > 0) {
+    }
+  }
+
+  Names names_;
+  Answer answer_;
+  Socket listening_;
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int connections_ = 0;
+  std::thread taking_;
+};
+
+HttpServer::HttpServer(const std::string& host, int port, Names names, Answer answer)
+    : impl_(std::make_unique<Impl>(host, port, std::move(names), std::move(answer))) {}
+HttpServer::~HttpServer() = default;
+int HttpServer::port() const { return impl_->port(); }
+void HttpServer::stop() { impl_->stop(); }
+
+}  // namespace headwise::program

@@ -1,0 +1,78 @@
+// What headwise serve answers: requests to answers, without sockets.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine.h"
+#include "headwise/core/error.h"
+#include "inputs.h"
+#include "look.h"
+
+namespace headwise::program {
+
+inline constexpr size_t kMostBody = 64 << 10;  // bytes of a request
+
+struct Reply {
+  int status = 200;
+  std::shared_ptr<const std::string> body{};
+  std::string type = "application/json";
+  std::string allow{};  // of 405: the methods that there are
+  int retry_after = 0;  // seconds; 0: is not said
+};
+
+/// {"error": …}
+Reply error_reply(int status, const ErrorDetail& detail, int retry_after = 0);
+
+/// Which names the server answers to: a page of another site cannot make a browser ask it, neither
+/// as that site nor under a name that it makes lead here.
+class Names {
+ public:
+  /// `host` is what the server listens on; `others` are names that lead there.
+  Names(const std::string& host, std::vector<std::string> others);
+
+  /// What is wrong with a request's Host and Origin, or nothing. No Origin: it is of no page.
+  std::optional<ErrorDetail> refuse(const std::vector<std::string>& hosts,
+                                    const std::vector<std::string>& origins) const;
+
+ private:
+  bool knows(std::string_view name) const;
+
+  std::vector<std::string> names_;
+  bool any_address_;  // every address is as good as another
+};
+
+bool is_loopback(std::string_view host);
+
+class LiveApi {
+ public:
+  LiveApi(const Session& session, std::string page, const Engine::Limits& limits);
+
+  /// Any number of threads may ask at once.
+  Reply answer(const std::string& method, const std::string& path, const std::string& body);
+
+  const std::string& instance() const { return instance_; }
+  const std::string& task() const { return looker_.task(); }
+  void stop() { engine_.stop(); }
+
+ private:
+  using Json = Engine::Json;
+
+  Reply route(const std::string& method, const std::string& path, const std::string& body);
+  Json model() const;
+  Reply look(const std::string& body);
+  Reply start_job(const std::string& body);
+
+  Session session_;
+  Looker looker_;
+  std::shared_ptr<const std::string> page_;
+  std::string instance_ = random_id();
+  std::shared_ptr<std::atomic<int>> looks_ = std::make_shared<std::atomic<int>>(0);
+  Engine engine_;  // the last one: what it works with outlives it
+};
+
+}  // namespace headwise::program

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Many clients at once on headwise serve: what they get, and what memory the server takes.
+
+usage: serve.py PROGRAM MODEL [--clients 200] [--seconds 60] [--json]
+
+Of every ten clients eight look at texts, most with gates, one asks about the model and the page, and one is slow:
+it opens a connection, sends part of a request and goes away. Who is told to come again (503) waits as long as it
+was told. Fails if anything else than 200 and 503 comes, or if the server does not end well.
+"""
+import argparse
+import asyncio
+import collections
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+WORDS = "the cat sat on a mat because it was tired and would not go out into rain again today".split()
+
+
+def memory(process):
+    """Resident, in MiB."""
+    with open(f"/proc/{process}/status") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0
+
+
+async def ask(port, method, path, body=b""):
+    """Status, seconds to wait before asking again, and the body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.read()
+        while chunk := await reader.read():
+            answer += chunk
+    finally:
+        writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    wait = [int(line.split(":")[1]) for line in lines if line.lower().startswith("retry-after:")]
+    status = int(lines[0].split()[1])
+    if status == 503 and not wait:
+        raise ValueError("503 without Retry-After")
+    if status == 200:
+        length = [int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:")]
+        if length != [len(body)]:
+            raise ValueError("an answer that is not whole")
+    return status, wait[0] if wait else 0, body
+
+
+class Load:
+    def __init__(self, port, heads, end):
+        self.port, self.heads, self.end = port, heads, end
+        self.counts = collections.Counter()
+        self.errors = collections.Counter()
+        self.seconds = []
+
+    async def client(self, number):
+        draw = random.Random(number)
+        while time.monotonic() < self.end:
+            try:
+                if number % 10 == 0:
+                    await self.be_slow(draw)
+                elif number % 10 == 1:
+                    await self.count("page", "GET", draw.choice(["/", "/api/model"]))
+                else:
+                    gates = {head: draw.choice([0, 0.5]) for head in draw.sample(self.heads, draw.randrange(4))}
+                    text = " ".join(draw.choice(WORDS) for _ in range(draw.randrange(3, 25)))
+                    await self.count("look", "POST", "/api/look", json.dumps({"text": text, "gates": gates}).encode())
+            except (OSError, ValueError, IndexError) as error:
+                self.errors[f"{type(error).__name__}: {error}"] += 1
+                await asyncio.sleep(0.1)
+
+    async def count(self, kind, method, path, body=b""):
+        begin = time.monotonic()
+        status, wait, _ = await ask(self.port, method, path, body)
+        self.counts[kind, status] += 1
+        if status == 200 and kind == "look":
+            self.seconds.append(time.monotonic() - begin)
+        await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+
+    async def be_slow(self, draw):
+        _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(b"POST /api/look HTTP/1.1\r\nHost: localh"[: draw.randrange(1, 40)])
+        await asyncio.sleep(min(draw.uniform(0, 15), max(0, self.end - time.monotonic())))
+        writer.close()
+        self.counts["slow", "closed"] += 1
+
+
+async def run(options, port, process):
+    _, _, body = await ask(port, "GET", "/api/model")
+    heads = [f"{site['name']}.H{head}" for site in json.loads(body)["attentions"] for head in site["head_names"]]
+    warm = Load(port, heads, time.monotonic() + 3)
+    await asyncio.gather(*(warm.client(n) for n in (2, 3)))
+    before = memory(process)
+    load = Load(port, heads, time.monotonic() + options.seconds)
+    middle = asyncio.create_task(at_half(options, process))
+    await asyncio.gather(*(load.client(n) for n in range(options.clients)))
+    half = await middle
+    return load, before, half, memory(process)
+
+
+async def at_half(options, process):
+    await asyncio.sleep(options.seconds / 2)
+    return memory(process)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model")
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    server = subprocess.Popen([options.program, "serve", options.model, "--port", "0", "--json"], stdout=subprocess.PIPE)
+    try:
+        port = int(json.loads(server.stdout.readline())["url"].rstrip("/").rsplit(":", 1)[1])
+        load, before, half, after = asyncio.run(run(options, port, server.pid))
+        server.send_signal(signal.SIGTERM)
+        code = server.wait(30)
+    finally:
+        server.kill()
+    times = sorted(load.seconds) or [float("nan")]
+    result = {
+        "clients": options.clients,
+        "seconds": options.seconds,
+        "looks": load.counts["look", 200],
+        "pages": load.counts["page", 200],
+        "asked_to_come_again": load.counts["look", 503] + load.counts["page", 503],
+        "slow": load.counts["slow", "closed"],
+        "other": {f"{kind} {status}": n for (kind, status), n in load.counts.items() if status not in (200, 503, "closed")},
+        "errors": dict(load.errors),
+        "median_seconds": round(times[len(times) // 2], 3),
+        "slowest_seconds": round(times[-1], 3),
+        "resident_mib": {"before": round(before, 1), "half": round(half, 1), "after": round(after, 1)},
+        "exit_code": code,
+    }
+    if options.json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:<20} {value}")
+    sys.exit(0 if code == 0 and not result["other"] and not result["errors"] else 1)
+
+
+main()
