@@ -30,6 +30,21 @@ bool asks_for_json(int argc, char** argv) {
   return false;
 }
 
+/// The command line again, for whoever wants to repeat it.
+std::string command_line(int argc, char** argv) {
+  std::string line = "headwise";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                            "0123456789_-+=./:,%@") == std::string_view::npos;
+    line += plain ? " " : " '";
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    if (!plain) line += "'";
+  }
+  return line;
+}
+
 ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
   complain(fmt::format("headwise: {}\n", Error(detail).what()));
   if (!json) return code;
@@ -101,7 +116,7 @@ void spin_briefly(char** argv) {
 }
 
 ExitCode run(int argc, char** argv) {
-  CommonOptions common;
+  CommonOptions common{.command = command_line(argc, argv)};
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
                "headwise"};
   add_common(app, common);
@@ -116,6 +131,7 @@ ExitCode run(int argc, char** argv) {
   add_judge(app, common);
   add_plan(app, common);
   add_prune(app, common);
+  add_report(app, common);
   add_compare(app, common);
   add_probes(app, common);
   add_train(app, common);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -12,8 +13,11 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/core/parallel.h"
 #include "headwise/judge/judge.h"
+#include "headwise/kernels/simd.h"
 #include "headwise/plan/make_plan.h"
+#include "headwise/report/report.h"
 #include "headwise/text/sample_text.h"
 #include "heat_map.h"
 #include "io/file.h"
@@ -35,6 +39,13 @@ struct StudyVerb {
   double keep = 0.75;
   std::string order = "ablation", form = "compact";
 };
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32] = "";
+  if (const std::tm* utc = std::gmtime(&now)) std::strftime(text, sizeof text, "%Y-%m-%d", utc);
+  return text;
+}
 
 /// A folder of its own: nothing is overwritten.
 fs::path new_folder(const std::string& name) {
@@ -75,9 +86,12 @@ class Study {
     make_plan(data);
     begin("prune", "a model without them");
     cut(data);
+    write_file_whole(folder_ / "samples.json",
+                     sample_maps(session_.model(), session_.tokenizer(), data.corpus));
     seconds_ = std::chrono::duration<double>(Clock::now() - start_).count();
     const std::string summary = summarise().dump(2) + "\n";
     write_file_whole(folder_ / "summary.json", summary);
+    write_file_whole(folder_ / "report.html", report_page(report_data(folder_)));
     CommonOptions screen = common_;
     screen.out.clear();
     deliver(screen, common_.json ? summary : for_people());
@@ -159,7 +173,14 @@ class Study {
             {"clusters", verdict_.clusters},
             {"dropped", plan_.drop},
             {"prune", Json::parse(to_json(outcome_))},
-            {"seconds", seconds_}};
+            {"seconds", seconds_},
+            {"made",
+             {{"command", common_.command},
+              {"version", HEADWISE_VERSION},
+              {"seed", common_.seed},
+              {"threads", threads()},
+              {"simd", simd_target()},
+              {"date", today()}}}};
   }
 
   std::string for_people() const {
@@ -169,8 +190,10 @@ class Study {
            title("What came of it") + program::for_people(outcome_) +
            fmt::format(
                "\n{} has evidence.json, verdict.json, plan.json, summary.json and model/ ({})\n"
-               "headwise judge {} --explain all says a sentence about every head\n",
-               folder_.string(), duration(seconds_), (folder_ / "evidence.json").string());
+               "headwise judge {} --explain all says a sentence about every head\n"
+               "\n{} shows all of it, in any browser\n",
+               folder_.string(), duration(seconds_), (folder_ / "evidence.json").string(),
+               (folder_ / "report.html").string());
   }
 
   StudyVerb verb_;
@@ -189,8 +212,9 @@ class Study {
 void add_study(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<StudyVerb>();
   CLI::App& verb = add_verb(
-      app, "study", "The whole way: observe, judge, plan, prune",
-      "-o DIR gets evidence.json, verdict.json, plan.json, summary.json and the pruned model.\n"
+      app, "study", "The whole way: observe, judge, plan, prune, report",
+      "-o DIR gets evidence.json, verdict.json, plan.json, summary.json, the pruned model, and\n"
+      "report.html, which shows it all.\n"
       "Without texts, a text that comes with the program and its probes are used.\n\n"
       "Example:\n"
       "  headwise study ./minilm -o study\n"

@@ -25,6 +25,7 @@ struct CommonOptions {
   uint64_t seed = 0;
   bool has_seed = false;  // it was given
   std::string out{};      // empty: standard output
+  std::string command{};  // the whole command line, as a shell takes it
 
   bool out_is_array() const { return out.ends_with(".npy"); }
 };
@@ -45,6 +46,7 @@ void add_plan(CLI::App& app, CommonOptions& common);
 void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_prune(CLI::App& app, CommonOptions& common);
+void add_report(CLI::App& app, CommonOptions& common);
 void add_study(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);

@@ -25,7 +25,7 @@ export function composition(study: Study): HTMLElement | null {
   if (available.length === 0) return null;
   let way = available.includes("v") ? "v" : available[0], most = 60, edges = edges_of(study, way);
   const tallest = Math.max(...study.attentions.map((attention) => attention.heads.length));
-  const step = Math.min(96, Math.max(46, 860 / study.attentions.length)), gap = tallest > 16 ? 14 : 24, radius = tallest > 16 ? 4.5 : 8;
+  const step = Math.max(46, Math.min(180, 1065 / study.attentions.length)), gap = tallest > 16 ? 14 : 24, radius = tallest > 16 ? 4.5 : 8;
   const width = step * study.attentions.length + 20, height = gap * tallest + 40;
   const place = new Map<string, [number, number]>();
   study.attentions.forEach((attention, column) => attention.heads.forEach((head, row) =>

@@ -60,6 +60,7 @@ export class Study {
   private readonly records = new Map<string, Record_>();
   private readonly verdicts = new Map<string, HeadVerdict>();
   private readonly by_name = new Map<string, Head>();
+  private readonly by_attention = new Map<string, Attention>();
 
   constructor(readonly data: Data) {
     for (const record of data.evidence?.heads ?? []) this.records.set(record.head, record);
@@ -68,6 +69,7 @@ export class Study {
     this.attentions = attentions_of(names);
     this.heads = this.attentions.flatMap((attention) => attention.heads);
     for (const head of this.heads) this.by_name.set(head.name, head);
+    for (const attention of this.attentions) this.by_attention.set(attention.name, attention);
     this.name = data.verdict?.model?.name ?? data.evidence?.model?.name ?? "";
     this.dropped = new Set<string>(data.plan?.drop ?? []);
   }
@@ -100,7 +102,7 @@ export class Study {
     return typeof value === "number" ? value : undefined;
   }
 
-  attention(name: string) { return this.attentions.find((attention) => attention.name === name); }
+  attention(name: string) { return this.by_attention.get(name); }
 
   /// The other heads of the same attention that look at the most similar places, nearest first.
   nearest(name: string) {

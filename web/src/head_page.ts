@@ -41,7 +41,7 @@ function offsets(study: Study, head: string): HTMLElement | null {
   const data = Object.entries(shares as { [offset: string]: number }).map(([offset, share]) => ({ offset: Number(offset), share })).sort((a, b) => a.offset - b.offset);
   const top = data.reduce((a, b) => (b.share > a.share ? b : a), data[0]);
   return figure({ title: "Where the largest weight is", name: `${head}-offsets`, rows: () => data, note: "Share of tokens whose largest weight is so many tokens before (−) or after (+)." },
-    () => plot({ label: `Offsets of ${head}: most often ${top.offset}, ${percent(top.share)}`, height: 180, width: 460,
+    () => plot({ label: `Offsets of ${head}: most often ${top.offset}, ${percent(top.share)}`, height: 180, width: 515,
       x: { type: "band", label: null, tickFormat: (d: number) => (d > 0 ? `+${d}` : `${d}`.replace("-", "−")) }, y: { label: null, tickFormat: "%", grid: true, ticks: 4, domain: [0, Math.max(0.1, top.share)] },
       marks: [Plot.barY(data, { x: "offset", y: "share", fill: "var(--accent)", fillOpacity: (d: { offset: number }) => (d.offset === top.offset ? 1 : 0.55), tip: { format: { fill: false, fillOpacity: false } } }), Plot.ruleY([0], { stroke: "var(--line)" })] })).element;
 }
@@ -57,7 +57,7 @@ function relations(study: Study, head: string): HTMLElement | null {
   const best = [...data].sort((a, b) => b.above - a.above).slice(0, 10);
   return figure({ title: "Syntactic relations", name: `${head}-relations`, rows: () => data.map((d) => ({ ...d })),
     note: `The ten of ${data.length} that it does best at${record.relation ? "" : ", on the built-in probes"}: share found with 95 % interval; | is what the best fixed offset finds.` },
-    () => plot({ label: `Relations of ${head}`, width: 460, height: 40 + 20 * best.length, marginLeft: 150, x: { domain: [0, 1], tickFormat: "%", label: null, grid: true, ticks: 5 },
+    () => plot({ label: `Relations of ${head}`, width: 515, height: 40 + 20 * best.length, marginLeft: 150, x: { domain: [0, 1], tickFormat: "%", label: null, grid: true, ticks: 5 },
       y: { domain: best.map((d) => d.relation), label: null }, marks: [
         Plot.ruleY(best, { y: "relation", x1: "low", x2: "high", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 4 }),
         Plot.dot(best, { y: "relation", x: "accuracy", r: 4.5, fill: (d: { low: number; baseline: number }) => (d.low > d.baseline ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", tip: { format: { fill: false } } }),
@@ -74,7 +74,7 @@ function worth(study: Study, head: string): HTMLElement | null {
   const limit = tolerance === undefined ? undefined : task === "fidelity" ? tolerance : tolerance * base;
   return figure({ title: "What closing it costs", name: `${head}-ablation`, rows: () => data.map((d) => ({ ...d })),
     note: `Rise of the ${task} loss with the head switched off, 95 % interval (${format(own.n)} examples), beside the other heads of ${attention.name}.${limit ? " Dashed: the tolerance." : ""}` },
-    () => plot({ label: `Closing ${head} adds ${format(own.value)}`, height: 180, width: 460, x: { type: "point", label: null, domain: data.map((d) => d.index), tickFormat: (d: number) => `H${d}`, ticks: data.length > 16 ? [] : undefined },
+    () => plot({ label: `Closing ${head} adds ${format(own.value)}`, height: 180, width: 515, x: { type: "point", label: null, domain: data.map((d) => d.index), tickFormat: (d: number) => `H${d}`, ticks: data.length > 16 ? [] : undefined },
       y: { label: null, grid: true, ticks: 4, zero: true }, marks: [
         limit ? Plot.ruleY([limit], { stroke: "var(--soft)", strokeDasharray: "4 3" }) : null, Plot.ruleY([0], { stroke: "var(--line)" }),
         Plot.ruleX(data, { x: "index", y1: "low", y2: "high", stroke: (d: { name: string }) => (d.name === head ? "var(--strong)" : "var(--soft)"), strokeWidth: 2 }),

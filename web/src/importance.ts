@@ -3,7 +3,7 @@ import * as Plot from "@observablehq/plot";
 import { number_of, type Study } from "./data";
 import { format, h, picker } from "./dom";
 import { figure, plot } from "./figure";
-import { about_of, title_of } from "./measures";
+import { title_of } from "./measures";
 import { group_of, role_groups } from "./roles";
 import { select } from "./selection";
 import { color_of, css, ink_on, on_theme } from "./theme";
@@ -16,7 +16,7 @@ function ablations(study: Study): HTMLElement | null {
   const limit = tolerance === undefined ? undefined : task === "fidelity" ? tolerance : tolerance * base;
   const made = figure({ title: "What closing each head costs", name: "ablation", rows: () => data.map((d) => ({ ...d })),
     note: `Rise of the ${task} loss with one head switched off, most important first, with 95 % intervals. ${limit !== undefined ? `Dashed: the tolerance, ${format(limit)}; below it a head is replaceable.` : ""}` }, () => {
-    const drawing = plot({ label: "Ablation of every head, most important first", width: 960, height: 260, x: { type: "point", domain: data.map((d) => d.head), label: null, ticks: data.length > 80 ? [] : undefined, tickRotate: -60, tickSize: 0 }, marginBottom: 52,
+    const drawing = plot({ label: "Ablation of every head, most important first", width: 1085, height: 260, x: { type: "point", domain: data.map((d) => d.head), label: null, ticks: data.length > 80 ? [] : undefined, tickRotate: -60, tickSize: 0 }, marginBottom: 52,
       y: { label: null, grid: true, ticks: 5, zero: true }, color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) }, marks: [
         limit !== undefined ? Plot.ruleY([limit], { stroke: "var(--soft)", strokeDasharray: "4 3" }) : null, Plot.ruleY([0], { stroke: "var(--line)" }),
         Plot.ruleX(data, { x: "head", y1: "low", y2: "high", stroke: "var(--soft)", strokeOpacity: 0.6 }),
@@ -54,7 +54,7 @@ function against(study: Study): HTMLElement | null {
   const made = figure({ title: "One ranking against another", name: "rankings", rows: () => study.heads.map((head) => ({ head: head.name, ...Object.fromEntries(names.map((name) => [name, rank(name).get(head.name)])) })),
     note: "Ranks, 1: matters most. On the diagonal both agree.",
     controls: [picker("Across", choices, x, (value) => { x = value; made.redraw(); }), picker("Up", choices, y, (value) => { y = value; made.redraw(); })] }, () => {
-    const drawing = plot({ label: `Ranks by ${title_of(x)} and ${title_of(y)}`, width: 460, height: 340, marginTop: 24, x: { label: `rank by ${title_of(x)}: ${about_of(x)}`.slice(0, 60), reverse: true, labelArrow: "none" }, y: { label: `rank by ${title_of(y)}`, reverse: true, labelArrow: "none" },
+    const drawing = plot({ label: `Ranks by ${title_of(x)} and ${title_of(y)}`, width: 515, height: 340, marginTop: 24, x: { label: `rank by ${title_of(x)}`, reverse: true, labelArrow: "none" }, y: { label: `rank by ${title_of(y)}`, reverse: true, labelArrow: "none" },
       color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) }, marks: [
         Plot.line([[1, 1], [study.heads.length, study.heads.length]], { stroke: "var(--line)" }),
         Plot.dot(points(), { x: "x", y: "y", r: 4.5, fill: "role", stroke: "var(--ink)", strokeWidth: 0.5, channels: { head: "head" }, tip: true })] });
@@ -70,7 +70,7 @@ function categories(study: Study): HTMLElement | null {
   if (data.length === 0) return null;
   data.sort((a: any, b: any) => b.closed - a.closed);
   return figure({ title: "Closing all heads of a role", name: "roles-closed", rows: () => data, note: "Rise of the loss with all heads of the role off (dot, 95 % interval), and with as many heads at random (|). Right of the mark: the role matters more than its number of heads." },
-    () => plot({ label: "Closing all heads of a role, against as many at random", width: 460, height: 50 + 22 * data.length, marginLeft: 120, x: { label: null, grid: true, ticks: 5 }, y: { domain: data.map((d: any) => d.role), label: null }, marks: [
+    () => plot({ label: "Closing all heads of a role, against as many at random", width: 515, height: 50 + 22 * data.length, marginLeft: 120, x: { label: null, grid: true, ticks: 5 }, y: { domain: data.map((d: any) => d.role), label: null }, marks: [
       Plot.ruleY(data, { y: "role", x1: "low", x2: "high", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 4 }),
       Plot.dot(data, { y: "role", x: "closed", r: 4.5, fill: "var(--accent)", tip: true, channels: { "at random": "random" } }), Plot.tickX(data, { y: "role", x: "random", stroke: "var(--ink)", strokeWidth: 2, insetTop: 3, insetBottom: 3 })] })).element;
 }

@@ -10,7 +10,7 @@ const over = ["done", "failed", "cancelled"];
 function ablation_result(result: any, pick: (head: string) => void): HTMLElement {
   const heads = [...(result.heads ?? [])].sort((a: any, b: any) => b.value - a.value);
   const made = figure({ title: `What closing each head costs (${result.loss?.task ?? "loss"})`, name: "ablation-live", rows: () => heads, note: "Most important first, with 95 % intervals." }, () => {
-    const drawing = plot({ label: "Ablation of every head", width: 1060, height: 240, marginBottom: 52, x: { type: "point", domain: heads.map((d: any) => d.head), label: null, tickRotate: -60, tickSize: 0, ticks: heads.length > 80 ? [] : undefined }, y: { label: null, grid: true, zero: true, ticks: 5 },
+    const drawing = plot({ label: "Ablation of every head", width: 1085, height: 240, marginBottom: 52, x: { type: "point", domain: heads.map((d: any) => d.head), label: null, tickRotate: -60, tickSize: 0, ticks: heads.length > 80 ? [] : undefined }, y: { label: null, grid: true, zero: true, ticks: 5 },
       marks: [Plot.ruleY([0], { stroke: "var(--line)" }), Plot.ruleX(heads, { x: "head", y1: "low", y2: "high", stroke: "var(--soft)" }), Plot.dot(heads, { x: "head", y: "value", r: 4, fill: "var(--accent)", tip: true })] });
     drawing.addEventListener("click", () => { const point = (drawing as any).value; if (point?.head) pick(point.head); });
     return drawing;

@@ -19,7 +19,7 @@ function depth(study: Study, title: string, name: string, note: string, value: (
   if (points.length === 0) return null;
   const many = study.kinds().length > 1;
   return figure({ title, name, note, rows: () => points.map((p) => ({ ...p })) }, () => {
-    const drawing = plot({ label: title, width: 460, height: 200, x: { label: "layer", tickFormat: "d", ticks: [...new Set(points.map((p) => p.layer))].length, labelArrow: "none" }, y: { label: null, grid: true, ticks: 4 },
+    const drawing = plot({ label: title, width: 515, height: 200, x: { label: "layer", tickFormat: "d", ticks: [...new Set(points.map((p) => p.layer))].length, labelArrow: "none" }, y: { label: null, grid: true, ticks: 4 },
       fx: many ? { label: null, domain: study.kinds().map(kind_title) } : undefined,
       marks: [
         Plot.line(lines, { x: "layer", y: "value", fx: many ? "kind" : undefined, stroke: "var(--strong)", strokeWidth: 2, curve: "monotone-x" }),
@@ -34,7 +34,7 @@ function roles_by_layer(study: Study): HTMLElement | null {
   const data = study.attentions.flatMap((attention) => role_groups.map((group) => ({ layer: attention.name, group: group.title,
     heads: attention.heads.filter((head) => group_of(study.role(head.name)).id === group.id).length }))).filter((d) => d.heads > 0);
   return figure({ title: "What each layer does", name: "roles-by-layer", rows: () => data, note: "Heads by their most special role." }, () => {
-    const drawing = plot({ label: "Roles of heads in every layer", width: 460, height: Math.max(120, 50 + 22 * study.attentions.length), marginLeft: 64, x: { label: "heads", labelArrow: "none", ticks: 6, tickFormat: "d" },
+    const drawing = plot({ label: "Roles of heads in every layer", width: 515, height: Math.max(120, 50 + 22 * study.attentions.length), marginLeft: 64, x: { label: "heads", labelArrow: "none", ticks: 6, tickFormat: "d" },
       y: { label: null, domain: study.attentions.map((attention) => attention.name) }, color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) },
       marks: [Plot.barX(data, { y: "layer", x: "heads", fill: "group", order: role_groups.map((g) => g.title), insetTop: 2, insetBottom: 2, insetRight: 1, tip: true })] });
     return drawing;
@@ -53,8 +53,8 @@ function relation_depth(study: Study): HTMLElement | null {
     return { layer: attention.name, relation: `${name} ${way === "to_head" ? "→ head" : "→ dependent"}`, above: Math.max(...all.map((a: any) => a.accuracy - a.baseline)), accuracy: Math.max(...all.map((a: any) => a.accuracy)) };
   })).filter((d) => Number.isFinite(d.above));
   return figure({ title: "Which layer knows which relation", name: "relations-by-layer", rows: () => data, note: "The best head of the layer, above the best fixed offset; blank where no head is better." },
-    () => plot({ label: "Relations over layers", width: 460, height: 60 + 20 * order.length, marginLeft: 150, x: { label: null, domain: study.attentions.map((a) => a.name) }, y: { label: null, domain: order.map((r) => { const [n, w] = r.split("/"); return `${n} ${w === "to_head" ? "→ head" : "→ dependent"}`; }) },
-      marks: [Plot.cell(data.filter((d) => d.above > 0), { x: "layer", y: "relation", fill: "var(--accent)", fillOpacity: "above", inset: 1, tip: { format: { fill: false, fillOpacity: false } }, channels: { accuracy: "accuracy", "above the offset": "above" } })], opacity: { domain: [0, 0.6], range: [0.08, 1], clamp: true } })).element;
+    () => plot({ label: "Relations over layers", width: 515, height: 60 + 20 * order.length, marginLeft: 150, x: { label: null, domain: study.attentions.map((a) => a.name) }, y: { label: null, domain: order.map((r) => { const [n, w] = r.split("/"); return `${n} ${w === "to_head" ? "→ head" : "→ dependent"}`; }) },
+      marks: [Plot.cell(data.filter((d) => d.above > 0), { x: "layer", y: "relation", fill: "var(--accent)", fillOpacity: "above", inset: 1, tip: { format: { fill: false, fillOpacity: false } }, channels: { accuracy: "accuracy", "above the offset": "above" } })], opacity: { domain: [0, 0.4], range: [0.08, 1], clamp: true } })).element;
 }
 
 export function layers(study: Study): HTMLElement {

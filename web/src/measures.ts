@@ -53,7 +53,18 @@ export function relations_of(record: any): { [relation: string]: any } {
   return record.relation ?? record.probes?.relation ?? {};
 }
 
+const known = new WeakMap<Study, Measure[]>();
 export function measures_of(study: Study): Measure[] {
+  if (!known.has(study)) known.set(study, all_measures(study).map(remembered));
+  return known.get(study)!;
+}
+
+function remembered(measure: Measure): Measure {
+  const values = new Map<string, number | undefined>();
+  return { ...measure, value: (head) => { if (!values.has(head)) values.set(head, measure.value(head)); return values.get(head); } };
+}
+
+function all_measures(study: Study): Measure[] {
   const found = new Map<string, Measure>();
   const add = (measure: Measure) => {
     if (!found.has(measure.id)) found.set(measure.id, measure);

@@ -41,8 +41,8 @@ function sections_of(study: Study, is_live: boolean): Section[] {
 /// What people see first is drawn first; the rest follows without keeping them waiting.
 async function draw_all(places: { section: Section; element: HTMLElement; link: HTMLElement | null }[]) {
   const pause = () => new Promise((resolve) => setTimeout(resolve));
-  for (const [i, { section, element, link }] of places.entries()) {
-    if (i >= 3) await pause();
+  for (const { section, element, link } of places) {
+    if (!["answer", "try", "heads"].includes(section.id)) await pause();
     const content = section.draw();
     if (content) element.append(content);
     else { element.remove(); link?.remove(); }

@@ -47,7 +47,7 @@ function curves(study: Study): HTMLElement | null {
   const removed = study.dropped.size, loss = study.data.plan?.expected?.loss;
   const ends = orders.map((order) => points.filter((p) => p.order === order).at(-1)!);
   const made = figure({ title: "Quality over heads removed", name: "pruning", rows: () => points, note: `The ${task} loss without the first heads of each order; lower is better.${loss !== undefined ? " The ring is the chosen plan." : ""} An order that is no better than random says nothing.` },
-    () => plot({ label: "Loss over heads removed, for every order", width: 560, height: 320, marginRight: 90, x: { label: "heads removed", labelArrow: "none" }, y: { label: `${task} loss`, grid: true, labelArrow: "none" }, marks: [
+    () => plot({ label: "Loss over heads removed, for every order", width: 515, height: 320, marginRight: 90, x: { label: "heads removed", labelArrow: "none" }, y: { label: `${task} loss`, grid: true, labelArrow: "none" }, marks: [
       Plot.line(points.filter((d) => d.order === "random"), { x: "removed", y: "loss", stroke: "var(--soft)", strokeWidth: 2, strokeDasharray: "4 3" }),
       Plot.line(points.filter((d) => d.order !== "random"), { x: "removed", y: "loss", z: "order", stroke: (d: { order: string }) => (d.order === study.data.plan?.order ? "var(--accent)" : "var(--second)"), strokeWidth: 2 }),
       Plot.dot(points, { x: "removed", y: "loss", r: 2.5, fill: (d: { order: string }) => (d.order === "random" ? "var(--soft)" : "var(--accent)"), channels: { order: "order" }, tip: { format: { fill: false, z: false } } }),

@@ -46,7 +46,7 @@ export function redundancy(study: Study): HTMLElement | null {
   const draw = () => {
     const n = block.heads.length, distance = (a: number, b: number) => (a === b ? 0 : block.matrix[a]?.[b] ?? Math.LN2);
     const tree = cluster(distance, n), order = tree.members;
-    const cell = Math.max(3, Math.min(34, Math.floor(430 / n))), labels = cell >= 12;
+    const cell = Math.max(3, Math.min(30, Math.floor((n > 40 ? 395 : 340) / n))), labels = cell >= 12;
     const { canvas, context } = canvas_of(n * cell, n * cell, { role: "img", "aria-label": `Divergence of the ${n} heads of ${block.title}, those that look alike side by side` });
     const most = Math.max(1e-9, ...block.heads.flatMap((_, a) => block.heads.map((_, b) => distance(a, b))));
     order.forEach((a, row) => order.forEach((b, column) => {
@@ -66,7 +66,7 @@ export function redundancy(study: Study): HTMLElement | null {
     canvas.addEventListener("pointerleave", hide_tip);
     canvas.addEventListener("click", (event) => { const pair = pointed(event); if (pair) select(block.heads[pair[0]].name); });
     holder.replaceChildren(h("div", { class: "clustered-inner", style: { "--cell": `${cell}px` } }, dendrogram(tree, order, cell, 110),
-      labels ? h("div", { class: "clustered-names" }, order.map((i) => h("span", {}, study.attentions.length > 1 && block.heads.length > 40 ? block.heads[i].name : block.heads[i].name))) : null, canvas));
+      labels ? h("div", { class: "clustered-names" }, order.map((i) => h("span", {}, block.heads[i].name))) : null, canvas));
   };
   draw();
   on_theme(draw);

@@ -22,8 +22,8 @@ function what_can_go(study: Study): string {
   const standing = (name: string) => study.heads.filter((head) => study.verdict(head.name)?.standing === name).length;
   const free = standing("replaceable") + standing("harmful"), known = study.heads.filter((head) => study.verdict(head.name)?.standing).length;
   const words: string[] = [];
-  if (known > 0) words.push(`${format(free)} could each be closed alone without a loss beyond the tolerance, and ${standing("essential")} are essential`);
-  if (study.dropped.size > 0) words.push(`the plan removes ${format(study.dropped.size)} together`);
+  if (known > 0) words.push(`Closed alone, ${format(free)} would hardly be missed and ${standing("essential")} are essential`);
+  if (study.dropped.size > 0) words.push(`${known > 0 ? "t" : "T"}he plan takes out ${format(study.dropped.size)} together`);
   return words.length ? `${words.join("; ")}.` : "How much they matter was not measured.";
 }
 
@@ -66,7 +66,7 @@ export function summary(study: Study): HTMLElement {
   const architecture = study.data.verdict?.model?.architecture ?? study.data.evidence?.model?.architecture;
   const sentences = study.heads.length === 0 ? [] : [
     `${study.name || "This model"}${architecture ? ` (${architecture})` : ""} has ${plural(study.heads.length, "head")} in ${plural(study.attentions.length, study.kinds().length > 1 ? "attention" : "layer")}.`,
-    ...(study.has_verdict() ? [what_they_do(study), what_can_go(study)] : [])].map((text) => text[0].toUpperCase() + text.slice(1));
+    ...(study.has_verdict() ? [what_they_do(study), what_can_go(study)] : [])];
   return h("div", { class: "answer" },
     sentences.length ? h("p", { class: "lead" }, sentences.join(" ")) : null,
     h("dl", { class: "tiles" }, shown.map((tile) => h("div", { class: "tile" }, h("dt", {}, tile.what), h("dd", {}, h("b", {}, tile.number), tile.detail ? h("span", {}, tile.detail) : null)))));

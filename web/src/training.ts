@@ -12,7 +12,7 @@ function losses(training: Row): HTMLElement | null {
   const points = [...steps.map((d) => ({ step: d.step, loss: d.loss, of: "training" })), ...evaluations.map((d) => ({ step: d.step, loss: d.loss, of: d.evaluation ?? "validation" }))].filter((d) => typeof d.loss === "number");
   if (points.length === 0) return null;
   return figure({ title: "Loss over steps", name: "training-loss", rows: () => points, note: "Training: mean over neighbouring steps. Validation: at every evaluation." },
-    () => plot({ label: "Loss over steps", width: 560, height: 280, x: { label: "step", labelArrow: "none" }, y: { label: "loss", grid: true, labelArrow: "none" }, color: { legend: true, domain: [...new Set(points.map((p) => p.of))], range: ["var(--accent)", "var(--strong)", "var(--second)"] },
+    () => plot({ label: "Loss over steps", width: 515, height: 280, x: { label: "step", labelArrow: "none" }, y: { label: "loss", grid: true, labelArrow: "none" }, color: { legend: true, domain: [...new Set(points.map((p) => p.of))], range: ["var(--accent)", "var(--strong)", "var(--second)"] },
       marks: [Plot.line(points, { x: "step", y: "loss", stroke: "of", strokeWidth: 2, tip: true }), Plot.dot(points.filter((p) => p.of !== "training"), { x: "step", y: "loss", fill: "of", r: 3 })] })).element;
 }
 
@@ -26,7 +26,7 @@ function head_curves(training: Row): HTMLElement | null {
   const color = (layer: string) => { const depth = parse_head(`${layer}.H0`)?.layer ?? 0; return depth / Math.max(1, ...layers.map((name) => parse_head(`${name}.H0`)?.layer ?? 0)); };
   const made = figure({ title: "Heads over steps", name: "training-heads", rows: points, note: "A line per head; from the first layer (light) to the last (dark).",
     controls: [picker("Measure", [{ choices: names.map((name) => ({ value: name, text: title_of(name) })) }], measure, (value) => { measure = value; made.redraw(); })] },
-    () => plot({ label: `${title_of(measure)} of every head over steps`, width: 560, height: 300, x: { label: "step", labelArrow: "none" }, y: { grid: true, label: null }, marks: [
+    () => plot({ label: `${title_of(measure)} of every head over steps`, width: 515, height: 300, x: { label: "step", labelArrow: "none" }, y: { grid: true, label: null }, marks: [
       Plot.line(points(), { x: "step", y: "value", z: "head", stroke: "var(--accent)", strokeOpacity: (d: { layer: string }) => 0.3 + 0.7 * color(d.layer), channels: { head: "head" }, tip: { format: { z: false, strokeOpacity: false } } })], opacity: { type: "identity" } }));
   return made.element;
 }
@@ -36,7 +36,7 @@ function open_heads(training: Row): HTMLElement | null {
   if (steps.length === 0) return null;
   const points = steps.flatMap((d) => Object.entries(d.open_heads as { [layer: string]: number }).map(([layer, open]) => ({ step: d.step, layer, open })));
   return figure({ title: "Heads that are open", name: "training-open", rows: () => points, note: "How many gates of each layer are above 0." },
-    () => plot({ label: "Open heads over steps", width: 560, height: 280, x: { label: "step", labelArrow: "none" }, y: { grid: true, label: "heads", labelArrow: "none" }, marks: [Plot.line(points, { x: "step", y: "open", z: "layer", stroke: "var(--accent)", strokeOpacity: 0.7, tip: true })] })).element;
+    () => plot({ label: "Open heads over steps", width: 515, height: 280, x: { label: "step", labelArrow: "none" }, y: { grid: true, label: "heads", labelArrow: "none" }, marks: [Plot.line(points, { x: "step", y: "open", z: "layer", stroke: "var(--accent)", strokeOpacity: 0.7, tip: true })] })).element;
 }
 
 const figures = ["bleu", "accuracy", "perplexity", "training_tokens_per_second", "inference_tokens_per_second", "qk_rank"];
@@ -53,7 +53,7 @@ function sweep(training: Row): HTMLElement[] {
   const made = figure({ title: "How many? What other settings gave", name: "sweep", rows: () => rows.map((row) => ({ ...row.settings, head_dim: row.head_dim, parameters: row.parameters, ...Object.fromEntries(measured.flatMap((name) => [[name, row[name]?.mean], [`${name}_half`, row[name]?.half_interval]])) })),
     note: "Means over seeds; bars are 95 % intervals where there are several seeds.",
     controls: [picker("Across", [{ choices: settings.map((name) => ({ value: name, text: name })) }], across, (value) => { across = value; made.redraw(); }), picker("Up", [{ choices: measured.map((name) => ({ value: name, text: name.replace(/_/g, " ") })) }], up, (value) => { up = value; made.redraw(); })] },
-    () => plot({ label: `${up} over ${across}`, width: 560, height: 300, x: { label: across, type: numeric() ? "point" : "band", labelArrow: "none" }, y: { label: up.replace(/_/g, " "), grid: true, labelArrow: "none" }, color: { legend: others().length > 0, scheme: "Tableau10" }, marks: [
+    () => plot({ label: `${up} over ${across}`, width: 515, height: 300, x: { label: across, type: numeric() ? "point" : "band", labelArrow: "none" }, y: { label: up.replace(/_/g, " "), grid: true, labelArrow: "none" }, color: { legend: others().length > 0, scheme: "Tableau10" }, marks: [
       Plot.line(points(), { x: "x", y: "mean", stroke: others().length ? "of" : "var(--accent)", strokeWidth: 1.5 }),
       Plot.ruleX(points().filter((p) => p.half !== null), { x: "x", y1: (d: any) => d.mean - d.half, y2: (d: any) => d.mean + d.half, stroke: "var(--soft)", strokeWidth: 2 }),
       Plot.dot(points(), { x: "x", y: "mean", r: 5, fill: others().length ? "of" : "var(--accent)", tip: true })] }));
@@ -68,7 +68,7 @@ function trials(training: Row): HTMLElement | null {
   const points = (training.trials ?? []).flatMap((trial: Row) => (trial.evaluations ?? []).map((d: Row) => ({ trial: trial.name, step: d.step, loss: d.loss })));
   if (points.length === 0) return null;
   return figure({ title: "Validation loss of every trial", name: "trials", rows: () => points, note: "At every evaluation." },
-    () => plot({ label: "Validation loss of every trial", width: 560, height: 300, x: { label: "step", labelArrow: "none" }, y: { label: "loss", grid: true, labelArrow: "none" }, color: { scheme: "Tableau10" }, marks: [Plot.line(points, { x: "step", y: "loss", stroke: "trial", tip: true })] })).element;
+    () => plot({ label: "Validation loss of every trial", width: 515, height: 300, x: { label: "step", labelArrow: "none" }, y: { label: "loss", grid: true, labelArrow: "none" }, color: { scheme: "Tableau10" }, marks: [Plot.line(points, { x: "step", y: "loss", stroke: "trial", tip: true })] })).element;
 }
 
 export function training(data: Row | undefined): HTMLElement | null {

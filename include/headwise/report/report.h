@@ -1,0 +1,29 @@
+// One page that shows what a study, a training or a sweep found: in one file, without network.
+//
+// docs/report.md says what is on it. The page itself is web/, embedded in the library.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "headwise/model/model.h"
+#include "headwise/observe/corpus.h"
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+/// What the page shows of a folder, as one JSON object: evidence, verdict, plan, summary, samples,
+/// training, whichever are there; numbers have five digits. Evidence without a verdict is judged.
+/// Throws Error for a folder with none of them, and for files that cannot be read.
+std::string report_data(const std::filesystem::path& folder);
+
+/// The page as one HTML document. `data` is JSON, from report_data or "null"; whatever strings are
+/// in it stay text. `live`: the page talks to the server that it came from.
+std::string report_page(std::string_view data, bool live = false);
+
+/// What all heads look at in a few texts of the corpus, as JSON: samples.json of a study.
+std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
+                        const ObservedCorpus& corpus);
+
+}  // namespace headwise

@@ -1,0 +1,21 @@
+// What all heads look at in one text, a byte per weight.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+/// Watches a pass over one text.
+class HeadMaps : public ForwardObserver {
+ public:
+  void attended(const AttentionSite& site, const Attention& attention,
+                const MultiHeadAttention& layer, View<float, 3> z,
+                View<const float, 2> lse) override;
+
+  /// {"L0.H0": {"rows": n, "columns": m, "data": base64 of n * m bytes, weight = byte / 255}}
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+};
+
+}  // namespace headwise

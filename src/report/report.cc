@@ -1,0 +1,152 @@
+// Gathers the files of a folder, and puts them into the page.
+#include "headwise/report/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "headwise/core/error.h"
+#include "headwise/judge/judge.h"
+#include "headwise/plan/plan.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "report/page.h"
+#include "report/training_data.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kWholeComposition = 256;  // heads: beyond, only what is drawn
+constexpr size_t kStrongest = 2000;        // pairs of heads of larger models
+constexpr std::string_view kNothing = ">null</script>", kNotLive = ">false</script>";
+
+/// Five digits are enough to look at, and half the size.
+void shorten(Json& value) {
+  if (value.is_structured()) {
+    for (Json& part : value) shorten(part);
+  } else if (value.is_number_float()) {
+    value = std::strtod(fmt::format("{:.5g}", value.get<double>()).c_str(), nullptr);
+  }
+}
+
+/// A matrix of a thousand heads has a million numbers.
+void keep_strongest(Json& evidence) {
+  if (evidence["heads"].size() <= kWholeComposition) return;
+  Json& pairs = evidence["pairs"];
+  if (!pairs.is_object() || !pairs.contains("composition")) return;
+  for (Json& way : pairs["composition"]) {
+    std::vector<std::pair<double, std::pair<size_t, size_t>>> found;
+    const Json& all = way["all"];
+    for (size_t a = 0; a < all.size(); ++a) {
+      for (size_t b = 0; b < all[a].size(); ++b) {
+        if (all[a][b].is_number()) found.push_back({-all[a][b].get<double>(), {a, b}});
+      }
+    }
+    const size_t count = std::min(found.size(), kStrongest);
+    std::partial_sort(found.begin(), found.begin() + static_cast<int64_t>(count), found.end());
+    Json strongest = Json::array();
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [value, heads] = found[i];
+      strongest.push_back({heads.first, heads.second, -value});
+    }
+    way = {{"strongest", std::move(strongest)}};
+  }
+}
+
+/// Throws Error unless every map is as large as it says.
+void check_samples(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  for (const JsonObject& sample : JsonObject(json, where).objects("samples")) {
+    (void)sample.texts("tokens");
+    const JsonObject maps = sample.object("maps");
+    for (const std::string& head : maps.names()) {
+      const JsonObject map = maps.object(head);
+      const auto side = [&](const char* name) {
+        return static_cast<size_t>(map.integer(name, 0, 1 << 16));
+      };
+      if (map.text("data").size() != (side("rows") * side("columns") + 2) / 3 * 4) {
+        map.refuse("data", "a map has another size", "base64 of rows x columns bytes");
+      }
+    }
+  }
+}
+
+/// Puts a value into a <script> of the page.
+void put(std::string& page, std::string_view id, std::string_view placeholder,
+         std::string_view value) {
+  const size_t at = page.find(fmt::format("<script id=\"{}\"", id));
+  const size_t from = page.find(placeholder, at);
+  page.replace(from + 1, placeholder.size() - 1, fmt::format("{}</script>", value));
+}
+
+}  // namespace
+
+std::string report_data(const fs::path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw Error({.what = "report: there is no such folder",
+                 .where = folder.string(),
+                 .expected = "a folder that headwise study, train or sweep wrote"});
+  }
+  Json data = {{"schema", 1}, {"made", {{"report_version", program_version()}}}};
+  // A part that the stages can read is what the page takes it for: so `check` reads it.
+  const auto add = [&](const char* part, const auto& check) {
+    const fs::path file = folder / fmt::format("{}.json", part);
+    if (!is_there(file)) return;
+    const std::string text = read_file(file, kMostBytes);
+    check(text, file.string());
+    data[part] = parse_json(text, file.string());
+  };
+  const auto unchecked = [](const std::string&, const std::string&) {};
+  std::optional<Evidence> evidence;
+  add("evidence", [&](const std::string& text, const std::string& where) {
+    evidence = evidence_from_json(text, where);
+  });
+  add("verdict", verdict_from_json);
+  add("plan", plan_from_json);
+  add("samples", check_samples);
+  if (evidence) {
+    if (!data.contains("verdict")) data["verdict"] = Json::parse(to_json(judge(*evidence)));
+    keep_strongest(data["evidence"]);
+  }
+  if (data.contains("samples")) data["samples"] = Json(data["samples"]["samples"]);
+  if (Json training = training_data(folder); !training.empty()) {
+    data["training"] = std::move(training);
+  } else {
+    add("summary", unchecked);
+  }
+  if (data.size() == 2) {
+    throw Error({.what = "report: nothing to show in this folder",
+                 .where = folder.string(),
+                 .expected = "evidence.json, verdict.json, plan.json, log.jsonl or table.json",
+                 .hint = "headwise study MODEL -o FOLDER writes one"});
+  }
+  shorten(data);
+  return data.dump();
+}
+
+std::string report_page(std::string_view data, bool live) {
+  // Outside of strings JSON has no '<': so nothing in it can end the element or open a comment.
+  std::string safe;
+  for (const char c : data) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe.push_back(c);
+    }
+  }
+  std::string page(page_template());
+  put(page, "headwise-data", kNothing, safe);
+  if (live) put(page, "headwise-live", kNotLive, "true");
+  return page;
+}
+
+}  // namespace headwise

@@ -1,0 +1,66 @@
+// Chooses a few texts that people can take in, and keeps what heads look at in them.
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "headwise/report/report.h"
+#include "report/head_maps.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kTexts = 4;
+constexpr int64_t kLikedTokens = 16, kMostTokens = 96;
+
+/// Those of nearest to the length one likes to read, in the order of the corpus.
+std::vector<const ObservedText*> chosen(const ObservedCorpus& corpus) {
+  std::vector<const ObservedText*> texts;
+  for (const ObservedText& text : corpus.texts) {
+    if (!text.ids.empty() && std::ssize(text.ids) <= kMostTokens) texts.push_back(&text);
+  }
+  std::ranges::stable_sort(texts, {}, [](const ObservedText* text) {
+    return std::abs(std::ssize(text->ids) - kLikedTokens);
+  });
+  texts.resize(std::min(texts.size(), kTexts));
+  std::ranges::sort(texts);
+  return texts;
+}
+
+Json tokens_of(const Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
+  Json tokens = Json::array();
+  for (const int32_t id : ids) {
+    tokens.push_back(tokenizer == nullptr ? std::to_string(id) : tokenizer->token(id));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
+                        const ObservedCorpus& corpus) {
+  Json samples = Json::array();
+  for (const ObservedText* text : chosen(corpus)) {
+    HeadMaps maps;
+    TokenBatch source, target;
+    source.add(text->ids, text->types);
+    Json sample = {{"tokens", tokens_of(tokenizer, text->ids)}};
+    if (text->decoder_ids.empty()) {
+      (void)model.hidden(source, {.observer = &maps});
+    } else {
+      target.add(text->decoder_ids);
+      (void)model.hidden(source, target, {.observer = &maps});
+      sample["target_tokens"] = tokens_of(tokenizer, text->decoder_ids);
+    }
+    sample["maps"] = std::move(maps.json);
+    samples.push_back(std::move(sample));
+  }
+  return Json{{"schema", 1}, {"samples", std::move(samples)}}.dump(-1, ' ', false,
+                                                                   Json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace headwise
