@@ -53,6 +53,15 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
   EXPECT_LT(summary["prune"]["proof"]["max_difference"], 1e-5);
   EXPECT_FALSE(verdict["categories"].empty());
   for (const json& category : verdict["categories"]) EXPECT_TRUE(category.contains("measured"));
+  const json samples = read("study/samples.json")["samples"];
+  ASSERT_FALSE(samples.empty());
+  for (const json& sample : samples) {
+    EXPECT_EQ(sample["maps"].size(), heads);
+    EXPECT_EQ(sample["maps"]["L0.H0"]["rows"], sample["tokens"].size());
+  }
+  EXPECT_THAT(contents_of(path("study/report.html")),
+              HasSubstr(std::string(samples[0]["maps"]["L0.H0"]["data"])));
+  EXPECT_THAT(std::string(summary["made"]["command"]), HasSubstr("headwise study"));
   const ProgramResult run =
       run_program({"run", path("study/model"), "--text", "w5 w6", "--task", "hidden", "--json"});
   EXPECT_EQ(run.code, 0) << run.errors;

@@ -103,7 +103,8 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
     labels ? [h("span", {}), h("div", { class: "matrix-top", "aria-hidden": "true" }, columns.map((text) => h("span", {}, h("bdi", {}, shown_token(text, 12)))))] : null,
     labels ? h("div", { class: "matrix-left", "aria-hidden": "true" }, rows.map((text) => h("span", {}, h("bdi", {}, shown_token(text, 12))))) : null,
     canvas);
-  return h("div", { class: "attention" },
+  // What is painted does not follow the colours of the page by itself.
+  return h("div", { class: "attention", onrepaint: () => show(null, null) },
     h("div", { class: "bipartite scroller", style: { "--line": `${line_height}px` } }, left, lines, right), h("div", { class: "scroller" }, matrix), said);
 }
 

@@ -93,15 +93,20 @@ function likeness(study: Study, head: string): HTMLElement | null {
     h("p", { class: "note" }, twins.size ? "A twin looks at the same and says the same." : "It has no twin: no other head both looks at the same and says the same."));
 }
 
+/// Filled when it is opened: nobody waits for a table that is closed.
 function all_numbers(study: Study, head: string): HTMLElement {
+  const details = h("details", { class: "card", ontoggle: () => { if (details.open && details.childElementCount === 1) details.append(numbers_table(study, head)); } }, h("summary", {}, "All numbers of this head"));
+  return details;
+}
+
+function numbers_table(study: Study, head: string): HTMLElement {
   const rows = measures_of(study).filter((one) => one.value(head) !== undefined && !one.id.startsWith("relation/")).map((one) => {
     const value = one.value(head)!, all = study.heads.map((other) => one.value(other.name)).filter((x): x is number => x !== undefined);
     return { measure: one.title, value, about: one.about, rank: 1 + all.filter((x) => x > value).length, of: all.length };
   });
-  return h("details", { class: "card wide" }, h("summary", {}, "All numbers of this head"),
-    h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "All numbers" }, h("table", {},
+  return h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "All numbers" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, "measure"), h("th", { class: "number" }, "value"), h("th", { class: "number" }, "rank"), h("th", {}, "what it is"))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.measure), h("td", { class: "number" }, format(row.value)), h("td", { class: "number" }, `${row.rank} of ${row.of}`), h("td", { class: "note" }, row.about)))))));
+      h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.measure), h("td", { class: "number" }, format(row.value)), h("td", { class: "number" }, `${row.rank} of ${row.of}`), h("td", { class: "note" }, row.about))))));
 }
 
 export function head_page(study: Study): HTMLElement {
@@ -145,7 +150,7 @@ export function head_page(study: Study): HTMLElement {
     draw(head);
     if (by_user && element.getBoundingClientRect().top > window.innerHeight * 0.6) element.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   });
-  on_theme(() => draw(selected()));
+  on_theme(() => element.querySelector(".attention")?.dispatchEvent(new Event("repaint")));
   draw(selected());
   return element;
 }

@@ -189,7 +189,7 @@ export function live(study: Study): HTMLElement {
   }
 
   on_select((name, by_user) => { if (by_user) choose(name); });
-  on_theme(() => { paint(); draw_detail(); });
+  on_theme(() => { paint(); detail.querySelector(".attention")?.dispatchEvent(new Event("repaint")); });
   element.append(banner, h("div", { class: "card" }, text, h("div", { class: "try-state" }, state), outputs),
     h("div", { class: "card", style: { "margin-top": "14px" } }, h("div", { class: "card-head" }, h("h3", {}, "Every head in this sentence"), tools), h("p", { class: "note" }, "Rows look at columns. Choose a head to see it large; in the grid, key 0 closes a head and 1 opens it."), chips, maps),
     h("div", { style: { "margin-top": "14px" } }, detail), h("div", { style: { "margin-top": "14px" } }, runs.element));

@@ -50,7 +50,12 @@ function tiles(study: Study): Tile[] {
 
 function training_tiles(training: any): Tile[] {
   const list: Tile[] = [], summary = training.summary, rows = training.sweep?.rows ?? [];
-  if (rows.length) list.push({ number: format(rows.length), what: rows.length === 1 ? "setting" : "settings compared" });
+  if (rows.length) {
+    list.push({ number: format(rows.length), what: rows.length === 1 ? "setting" : "settings compared", detail: Object.keys(rows[0].settings ?? {}).join(", ") });
+    const [name, sign] = ([["bleu", 1], ["accuracy", 1], ["perplexity", -1]] as const).find(([figure]) => rows[0][figure]) ?? ["", 1];
+    const best = name && rows.filter((row: any) => row[name]).reduce((a: any, b: any) => (sign * (b[name].mean - a[name].mean) > 0 ? b : a));
+    if (best) list.push({ number: format(best[name].mean), what: `best ${name}`, detail: Object.entries(best.settings ?? {}).map(([field, value]) => `${field} ${JSON.stringify(value)}`).join(", ") });
+  }
   if (!summary) return list;
   const heads = (summary.layers ?? []).reduce((sum: number, layer: any) => sum + layer.heads, 0);
   if (heads) list.push({ number: format(heads), what: "heads", detail: `in ${plural(summary.layers.length, "attention")}` });

@@ -14,7 +14,7 @@ export async function open_browser() {
 export async function close_browser() { await browser?.close(); browser = null; }
 
 /// A page of `url`; `done` checks that it was quiet, and asked nobody else.
-export async function open_page(url, { allow = [], wait = true, ...options } = {}) {
+export async function open_page(url, { allow = [], timeout = 30_000, ...options } = {}) {
   const context = await (await open_browser()).newContext({ viewport: { width: 1240, height: 900 }, acceptDownloads: true, ...options });
   const page = await context.newPage();
   const complaints = [], own = new URL(url).origin;
@@ -25,8 +25,8 @@ export async function open_page(url, { allow = [], wait = true, ...options } = {
     if (asked === url || asked.startsWith("data:") || asked.startsWith("blob:") || (own !== "null" && new URL(asked).origin === own)) return;
     complaints.push(`asked for ${asked}`);
   });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(timeout);
   await page.goto(url);
-  if (wait) await page.waitForFunction(() => document.documentElement.dataset.drawn === "yes");
+  await page.waitForFunction(() => document.documentElement.dataset.drawn === "yes");
   return { page, done: async () => { await context.close(); assert.deepEqual(complaints, []); } };
 }
