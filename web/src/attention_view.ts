@@ -22,7 +22,7 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
   const said = h("p", { class: "note", role: "status" }, "Point at a token, or move to it with the keyboard, to see where it looks.");
 
   // Lines.
-  const width = 170, height = Math.max(n, m) * line_height;
+  const width = 230, height = Math.max(n, m) * line_height;
   const lines = svg("svg", { class: "lines", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", preserveAspectRatio: "none" });
   const draw_lines = (from: number | null, to: number | null) => {
     const parts: SVGElement[] = [];

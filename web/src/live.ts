@@ -16,17 +16,25 @@ const first_text: { [task: string]: (mask: string) => string } = {
   classify: () => "The cat sat on the mat because it was tired.", embed: () => "The cat sat on the mat because it was tired.",
 };
 
-function candidates(list: { name: string; value: number }[], digits = 1) {
-  const most = Math.max(1e-9, ...list.map(({ value }) => Math.abs(value)));
+interface Named { name: string; value: number }
+const named = (list: { token: string; probability: number }[]): Named[] => list.map(({ token, probability }) => ({ name: token, value: probability }));
+
+function candidates(list: Named[], most: number, digits = 1) {
   return h("ol", {}, list.slice(0, 10).map(({ name, value }) => h("li", {}, h("bdi", {}, shown_token(name)), h("span", { class: "bar", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * Math.abs(value)) / most}%` } })), h("span", { class: "number" }, value >= 0 && value <= 1 ? percent(value, digits) : format(value)))));
 }
 
-function output_of(output: Output): Node[] {
+/// The longest bar of an output.
+function most_of(output: Output | null): number {
+  const values = [...(output?.fill ?? []).flatMap((place) => place.candidates), ...(output?.candidates ?? [])].map(({ probability }) => probability);
+  return Math.max(1e-9, ...values, ...(output?.scores ?? []).map(({ score }) => Math.abs(score)));
+}
+
+function output_of(output: Output, most: number): Node[] {
   const parts: Node[] = [];
-  for (const place of output.fill ?? []) parts.push(candidates(place.candidates.map(({ token, probability }) => ({ name: token, value: probability }))));
-  if (output.candidates) parts.push(candidates(output.candidates.map(({ token, probability }) => ({ name: token, value: probability }))));
+  for (const place of output.fill ?? []) parts.push(candidates(named(place.candidates), most));
+  if (output.candidates) parts.push(candidates(named(output.candidates), most));
   if (output.continuation !== undefined) parts.push(h("p", {}, "… ", h("bdi", {}, output.continuation)));
-  if (output.scores) parts.push(candidates(output.scores.map(({ label, score }) => ({ name: label, value: score }))));
+  if (output.scores) parts.push(candidates(output.scores.map(({ label, score }) => ({ name: label, value: score })), most));
   if (output.output !== undefined) parts.push(h("p", {}, h("bdi", {}, output.output)));
   if (output.similarity !== undefined) parts.push(h("p", { class: "big" }, output.similarity.toFixed(4)), h("p", { class: "note" }, "cosine of its embedding with the original's"));
   if (output.norm !== undefined) parts.push(h("p", { class: "note" }, `length of the embedding ${format(output.norm)}`));
@@ -91,9 +99,10 @@ export function live(study: Study): HTMLElement {
 
   function show() {
     if (!seen) return;
+    const most = Math.max(most_of(seen.original), most_of(seen.gated));  // both sides on one scale
     outputs.replaceChildren(
-      h("div", { class: "output" }, h("h4", {}, "As it is"), output_of(seen.original)),
-      h("div", { class: "output gated" }, h("h4", {}, seen.gated ? `With ${plural(Object.keys(gates).length, "gate")} changed` : "With heads switched off"), seen.gated ? output_of(seen.gated) : h("p", { class: "note" }, "Choose a head below and close it, or close a layer or a role at once.")));
+      h("div", { class: "output" }, h("h4", {}, "As it is"), output_of(seen.original, most)),
+      h("div", { class: "output gated" }, h("h4", {}, seen.gated ? `With ${plural(Object.keys(gates).length, "gate")} changed` : "With heads switched off"), seen.gated ? output_of(seen.gated, most) : h("p", { class: "note" }, "Choose a head below and close it, or close a layer or a role at once.")));
     paint();
     draw_detail();
   }

@@ -1,13 +1,14 @@
 // The pictures of README and docs/report.md, from a real study. usage: screenshots.mjs STUDY [FOLDER]
-import { readFileSync } from "node:fs";
+// With HEADWISE_SERVER, the address of headwise serve on the same model, also of the live page.
 import { join } from "node:path";
 import { close_browser, open_page } from "./browser.mjs";
-import { serve_mock } from "./mock_server.mjs";
 import { report, root } from "./studies.mjs";
 
 const [study, out = join(root, "docs/images")] = process.argv.slice(2);
 if (!study) { console.error("usage: ./dev page --screenshots STUDY"); process.exit(2); }
-const url = report(study), size = { viewport: { width: 1180, height: 860 } };
+const head = process.env.HEADWISE_HEAD ?? "L3.H1", url = report(study), size = { viewport: { width: 1180, height: 860 } };
+
+const still = ".top { position: static !important; }";  // pictures of parts show no header
 
 async function shoot(page, name, selector, { below = 0, height } = {}) {
   const box = selector ? await page.locator(selector).boundingBox() : { x: 0, y: 0, width: 1180, height: 860 };
@@ -19,7 +20,7 @@ async function shoot(page, name, selector, { below = 0, height } = {}) {
 {
   const { page, done } = await open_page(url, size);
   await shoot(page, "report");
-  const head = process.env.HEADWISE_HEAD ?? "L3.H1";
+  await page.addStyleTag({ content: still });
   if (await page.locator(`#heads [data-head="${head}"]`).count()) await page.click(`#heads [data-head="${head}"]`);
   await page.mouse.move(2, 2);
   await shoot(page, "report-head", "#head", { height: 900 });
@@ -29,22 +30,21 @@ async function shoot(page, name, selector, { below = 0, height } = {}) {
 }
 {
   const { page, done } = await open_page(url, { ...size, colorScheme: "dark" });
+  await page.addStyleTag({ content: still });
   await page.selectOption("#heads select", "ablation_zero");
   await shoot(page, "report-dark", "#heads");
   await done();
 }
-{
-  // The stand-in for the server knows no model: its maps are made up.
-  const live = process.env.HEADWISE_SERVER ? null : await serve_mock(readFileSync(new URL(url), "utf8").replace('<script id="headwise-live" type="application/json">false', '<script id="headwise-live" type="application/json">true'));
-  if (process.env.HEADWISE_SERVER) {
-    const { page, done } = await open_page(process.env.HEADWISE_SERVER, size);
-    await page.waitForSelector("#try .output li, #try .output p.big");
-    await page.click('#try [data-head="L3.H1"]');
-    await page.click("#try .toggle-head");
-    await page.waitForSelector("#try .output.gated li, #try .output.gated p.big");
-    await shoot(page, "live", "#try", { height: 1000 });
-    await done();
-  }
-  await live?.close();
+if (process.env.HEADWISE_SERVER) {
+  const { page, done } = await open_page(process.env.HEADWISE_SERVER, size);
+  await page.addStyleTag({ content: still });
+  await page.waitForSelector("#try .output li, #try .output p.big");
+  await page.fill("#try textarea", "The cat sat on the mat because it was tired.");
+  await page.click(`#try [data-head="${head}"]`);
+  await page.click("#try .toggle-head");
+  await page.waitForSelector("#try .output.gated li, #try .output.gated p.big");
+  await page.mouse.move(2, 2);
+  await shoot(page, "live", "#try", { height: 1000 });
+  await done();
 }
 await close_browser();
