@@ -13,8 +13,8 @@
 #include "head_recorder.h"
 #include "headwise/core/error.h"
 #include "headwise/kernels/softmax.h"
+#include "report/head_maps.h"
 #include "run_task.h"
-#include "text/base64.h"
 
 namespace headwise::program {
 namespace {
@@ -33,15 +33,6 @@ std::string shown_task(const Session& session) {
     return session.config().encoder_decoder() ? "translate" : "next";
   }
   return "embed";
-}
-
-Json map_json(const HeadArray& map) {
-  std::string bytes;
-  bytes.reserve(map.values.size());
-  for (const float weight : map.values) {
-    bytes.push_back(static_cast<char>(std::lround(255 * std::clamp(weight, 0.f, 1.f))));
-  }
-  return {{"rows", map.rows}, {"columns", map.columns}, {"data", text::encode_base64(bytes)}};
 }
 
 Batch batch_of(const Input& input) {
@@ -161,7 +152,7 @@ Json Looker::look(const LookRequest& request) const {
   Json answer = {{"tokens", session_.tokens(input.encoding.ids)}};
   if (task_ == "translate") answer["target_tokens"] = session_.tokens(input.decoder_ids);
   Json& all = answer["maps"] = Json::object();
-  for (const HeadArray& map : maps) all[map.name] = map_json(map);
+  for (const HeadArray& map : maps) all[map.name] = map_json(map.values, map.rows, map.columns);
   if (task_ == "fill" && original["fill"].empty()) {
     const int32_t mask = *session_.tokenizer()->special_tokens().mask;
     answer["note"] = fmt::format("write {} where the model shall fill in a word",

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "headwise/report/report.h"
 #include "http_server.h"
 #include "json_writer.h"
 #include "live_api.h"
-#include "page.h"
 #include "verb.h"
 
 namespace headwise::program {
@@ -30,9 +30,9 @@ std::string url_of(const std::string& host, int port) {
 }
 
 void serve(const ServeOptions& options, const CommonOptions& common) {
-  const std::string data = options.study.empty() ? "null" : study_data(options.study);
+  const std::string data = options.study.empty() ? "null" : report_data(options.study);
   const Session session(options.input);
-  LiveApi api(session, page_html(data, true), {});
+  LiveApi api(session, report_page(data, true), {});
   HttpServer server(options.host, options.port, Names(options.host, options.names),
                     [&](const std::string& method, const std::string& path,
                         const std::string& body) { return api.answer(method, path, body); });

@@ -11,21 +11,28 @@
 
 namespace headwise {
 
+nlohmann::ordered_json map_json(std::span<const float> weights, int64_t rows, int64_t columns) {
+  std::string bytes;
+  bytes.reserve(weights.size());
+  for (const float weight : weights) {
+    bytes.push_back(static_cast<char>(std::lround(255 * std::clamp(weight, 0.f, 1.f))));
+  }
+  return {{"rows", rows}, {"columns", columns}, {"data", text::encode_base64(bytes)}};
+}
+
 void HeadMaps::attended(const AttentionSite& site, const Attention& attention,
                         const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) {
-  std::vector<int64_t> rows(attention.q.extent(0));
-  std::iota(rows.begin(), rows.end(), 0);
-  const AttentionMaps maps = layer.maps(attention, rows);
-  const int64_t columns = attention.k.extent(0);
+  const int64_t rows = attention.q.extent(0), columns = attention.k.extent(0);
+  std::vector<int64_t> all(rows);
+  std::iota(all.begin(), all.end(), 0);
+  const AttentionMaps maps = layer.maps(attention, all);
   for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
-    std::string bytes;
-    for (const int64_t row : rows) {
-      for (const float weight : maps.row(row, h)) {
-        bytes.push_back(static_cast<char>(std::lround(255 * std::clamp(weight, 0.f, 1.f))));
-      }
+    std::vector<float> weights;
+    for (const int64_t row : all) {
+      const auto one = maps.row(row, h);
+      weights.insert(weights.end(), one.begin(), one.end());
     }
-    json[site.head_name(h)] = {
-        {"rows", rows.size()}, {"columns", columns}, {"data", text::encode_base64(bytes)}};
+    json[site.head_name(h)] = map_json(weights, rows, columns);
   }
 }
 

@@ -1,11 +1,16 @@
 // What all heads look at in one text, a byte per weight.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "headwise/model/model.h"
 
 namespace headwise {
+
+/// {"rows": n, "columns": m, "data": base64 of n * m bytes, weight = byte / 255}
+nlohmann::ordered_json map_json(std::span<const float> weights, int64_t rows, int64_t columns);
 
 /// Watches a pass over one text.
 class HeadMaps : public ForwardObserver {
@@ -14,7 +19,7 @@ class HeadMaps : public ForwardObserver {
                 const MultiHeadAttention& layer, View<float, 3> z,
                 View<const float, 2> lse) override;
 
-  /// {"L0.H0": {"rows": n, "columns": m, "data": base64 of n * m bytes, weight = byte / 255}}
+  /// By the names of the heads.
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
 };
 

@@ -92,7 +92,7 @@ void put(std::string& page, std::string_view id, std::string_view placeholder,
 
 std::string report_data(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
-    throw Error({.what = "report: there is no such folder",
+    throw Error({.what = "there is no such folder",
                  .where = folder.string(),
                  .expected = "a folder that headwise study, train or sweep wrote"});
   }
@@ -124,7 +124,7 @@ std::string report_data(const fs::path& folder) {
     add("summary", unchecked);
   }
   if (data.size() == 2) {
-    throw Error({.what = "report: nothing to show in this folder",
+    throw Error({.what = "the folder has no study, training or sweep",
                  .where = folder.string(),
                  .expected = "evidence.json, verdict.json, plan.json, log.jsonl or table.json",
                  .hint = "headwise study MODEL -o FOLDER writes one"});

@@ -100,7 +100,7 @@ TEST_F(ReportVerb, RefusesWhatItCannotShow) {
   };
   EXPECT_THAT(error("nowhere"), HasSubstr("there is no such folder"));
   std::filesystem::create_directory(path("empty"));
-  EXPECT_THAT(error("empty"), HasSubstr("nothing to show"));
+  EXPECT_THAT(error("empty"), HasSubstr("has no study"));
   folder_.write("broken/evidence.json", "{");
   EXPECT_THAT(error("broken"), HasSubstr("evidence.json"));
   folder_.write("other/plan.json", R"({"drop": 3})");

@@ -8,7 +8,7 @@ export interface Output {
 }
 export interface Served {
   instance: string; version: string; model: { name: string; architecture: string }; task: string;
-  limits: { tokens: number; characters: number }; attentions: { name: string; kind: string; heads: number }[];
+  limits: { tokens: number; characters: number }; attentions: { name: string; kind: string; heads: number; head_names?: number[] }[];
 }
 export interface Look {
   tokens: string[]; target_tokens?: string[]; maps: { [head: string]: HeadMap }; original: Output; gated: Output | null; truncated?: boolean; note?: string;

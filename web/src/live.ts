@@ -157,12 +157,9 @@ export function live(study: Study): HTMLElement {
     if (study.head(name) && selected() !== name) select(name, false);
   }
 
-  /// Names of heads of a served model: those of the study if they are the same, else counted.
+  /// Pruning leaves gaps in the numbers of heads.
   function names_of(model: Served): string[] {
-    return model.attentions.flatMap((attention) => {
-      const known = study.attention(attention.name)?.heads.map((one) => one.name) ?? [];
-      return known.length === attention.heads ? known : Array.from({ length: attention.heads }, (_, i) => `${attention.name}.H${i}`);
-    });
+    return model.attentions.flatMap((attention) => (attention.head_names ?? [...Array(attention.heads).keys()]).map((index) => `${attention.name}.H${index}`));
   }
 
   function set_up() {

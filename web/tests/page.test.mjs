@@ -3,5 +3,6 @@ import { after } from "node:test";
 import { close_browser } from "./browser.mjs";
 import "./report.test.mjs";
 import "./live.test.mjs";
+import "./serve.test.mjs";
 
 after(close_browser);

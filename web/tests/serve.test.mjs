@@ -1,0 +1,53 @@
+// The live page against headwise serve itself, on a small model.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { join } from "node:path";
+import test from "node:test";
+import { open_page } from "./browser.mjs";
+import { folder, program, small_study } from "./studies.mjs";
+
+/// The program, once it listens. `--json` says where in one document.
+async function serve(port = 0) {
+  const study = small_study("bert");
+  const child = spawn(program, ["serve", join(folder, "bert"), study, "--port", String(port), "--json", "--quiet"], { stdio: ["ignore", "pipe", "inherit"] });
+  process.on("exit", () => child.kill("SIGKILL"));
+  let text = "";
+  for await (const line of createInterface({ input: child.stdout })) {
+    text += line;
+    try { return { url: JSON.parse(text).url, close: (signal = "SIGTERM") => new Promise((resolve) => { child.once("exit", resolve); child.kill(signal); }) }; } catch { /* not whole yet */ }
+  }
+  throw new Error("headwise serve ended");
+}
+
+const output = (page, which) => page.locator(`#try .output${which}`).innerText();
+
+test("serve: type, gate, see the change, ablate; killed and started again", async () => {
+  const server = await serve();
+  const { page, done } = await open_page(server.url, { allow: [/net::ERR_/, /Failed to load resource/] });
+  await page.waitForSelector("#try .output");
+  await page.fill("#try textarea", "w5 w17 [MASK] w12 w7");
+  await page.waitForFunction(() => document.querySelector("#try [role=status]").textContent.startsWith("7 tokens"));
+  const shown = await page.locator("#try .map-cell").count();
+  assert.equal(shown, await page.locator("#heads [data-head]").count());
+  const before = await output(page, ":not(.gated)");
+  await page.click('#try [data-head="L0.H0"]');
+  assert.equal(await page.locator("#try .tokens.left .token").count(), 7);
+  await page.click("#try .toggle-head");
+  await page.waitForSelector("#try .output.gated li");
+  await page.click("#try .close-group");
+  await page.waitForFunction((heads) => document.querySelector("#try .output.gated h4").textContent.includes(`${heads} gates`), await page.locator('#try [data-head^="L0."]').count());
+  assert.notEqual((await output(page, ".gated")).split("\n").slice(1).join(), before.split("\n").slice(1).join());
+  await page.click("#try .start-ablation");
+  await page.waitForSelector("#try .job svg");
+
+  await server.close("SIGKILL");
+  await page.waitForSelector("#try .banner:not([hidden])");
+  const returned = await serve(new URL(server.url).port);
+  await page.waitForSelector("#try .banner[hidden]", { state: "attached" });
+  await page.fill("#try textarea", "w5 w17");
+  await page.waitForFunction(() => document.querySelector("#try [role=status]").textContent.startsWith("4 tokens"));
+  assert.ok((await page.locator("#try .chip").count()) > 0, "gates are kept");
+  await done();
+  await returned.close();
+});
