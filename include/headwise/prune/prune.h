@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,7 +36,9 @@ Compensation compensation(std::string_view name);  // throws Error that lists th
 struct PruneOptions {
   PruneForm form = PruneForm::compact;
   Compensation compensate = Compensation::none;
-  double ridge = 1e-4;  // of least squares: this share of the mean square of the heads' outputs
+  /// Of least squares: this share of the mean square of the heads' outputs. None: what does best on
+  /// texts that it was not fitted to.
+  std::optional<double> ridge{};
 
   /// What the proof is run on, and compensation is measured on. None: random ids, which is refused
   /// where something is measured. Encoder-decoders have a target for each source.
