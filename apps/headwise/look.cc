@@ -52,7 +52,7 @@ double cosine(const Json& a, const Json& b) {
   double product = 0;
   for (size_t i = 0; i < a.size(); ++i) product += a[i].get<double>() * b[i].get<double>();
   const double lengths = norm(a) * norm(b);
-  return lengths > 0 ? product / lengths : 0;
+  return lengths > 0 ? std::clamp(product / lengths, -1., 1.) : 0;
 }
 
 /// Scores by label, the largest first. Of models that label tokens: the mean over them, and the
@@ -132,7 +132,9 @@ Json Looker::look(const LookRequest& request) const {
     const auto translate = [&](const Session& session) {
       input.decoder_ids.clear();
       prepare_decoder(session, 0, 0, input, most_tokens_);
-      return Json{{"output", session.tokenizer()->decode(input.decoder_ids)}};
+      const bool starts = session.config().decoder_start || session.config().bos;
+      const auto written = std::span(input.decoder_ids).subspan(starts ? 1 : 0);
+      return Json{{"output", session.tokenizer()->decode(written)}};
     };
     original = translate(session_);
     if (!gates.empty()) gated = translate(session_.with(gates));
