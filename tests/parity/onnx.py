@@ -3,9 +3,9 @@
     PYTHON tests/parity/onnx.py PROGRAM [MODEL...]
 
 PROGRAM is headwise; PYTHON has numpy, onnxruntime and safetensors. Models are folders, or names of tests/golden/models, by
-default all of these. Texts of different lengths are one batch, padded behind and (where the model is one graph) before them with
-tokens that the mask hides. Golden models are compared with what transformers gave (expected.safetensors) as well; one of each
-architecture is also pruned, in every form that it can have.
+default all of these. Texts of different lengths are one batch, padded behind or before them with tokens that the mask hides.
+Golden models are compared with what transformers gave (expected.safetensors) as well, with their weights in a file apart; one of
+each architecture, and every folder, is also pruned, in every form that it can have.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from safetensors.numpy import load_file
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "models"
 PRUNED = ["bert", "bert_sequence", "bert_fixed", "roberta", "xlm_roberta", "electra", "distilbert", "mpnet", "sentence_dense",
           "gpt2", "gpt_neox", "llama", "llama_routed", "mistral", "qwen2", "qwen3", "smollm3", "marian", "t5"]
+SENTENCES = ["The trophy does not fit into the suitcase because it is too big.", "Why?", "Rivers carry sand to the sea."]
 TOLERANCE = 2e-5  # of the largest number; two libraries that add float32 numbers in different orders
 
 Texts = list[list[int]]
@@ -32,8 +33,8 @@ Texts = list[list[int]]
 class Exported:
     """The graphs of a folder."""
 
-    def __init__(self, program: str, folder: pathlib.Path, room: pathlib.Path) -> None:
-        document = headwise(program, "export", str(folder), "--onnx", str(room / "model.onnx"))
+    def __init__(self, program: str, folder: pathlib.Path, file: pathlib.Path, *how: str) -> None:
+        document = headwise(program, "export", str(folder), "--onnx", str(file), *how)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.sessions = [
@@ -47,17 +48,26 @@ class Exported:
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": padded(types, 1, left)[0]}
         outputs = self.ask(0, feed)
         if len(self.sessions) == 1:
-            return {name: unpadded(values, texts, left) for name, values in outputs.items()}
+            return self.unpadded(0, outputs, texts, left)
         decoder_ids, _ = padded(targets, vocabulary, False)
         rows = outputs["last_hidden_state"]
         feed = {"decoder_input_ids": decoder_ids, "encoder_hidden_states": rows, "encoder_attention_mask": mask}
-        decoded = {name: unpadded(values, targets, False) for name, values in self.ask(1, feed).items()}
-        return decoded | {"encoder_last_hidden_state": unpadded(rows, texts, left)}
+        encoded = self.unpadded(0, outputs, texts, left)
+        decoded = self.unpadded(1, self.ask(1, feed), targets, False)
+        return decoded | {"encoder_last_hidden_state": encoded["last_hidden_state"]}
 
     def ask(self, graph: int, feed: dict[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
         session = self.sessions[graph]
         wanted = {each.name: feed[each.name] for each in session.get_inputs()}
         return dict(zip([each.name for each in session.get_outputs()], session.run(None, wanted), strict=True))
+
+    def unpadded(self, graph: int, outputs: dict, texts: Texts, left: bool) -> dict[str, list[numpy.ndarray]]:
+        def cut(row: numpy.ndarray, tokens: int) -> numpy.ndarray:
+            return row[-tokens:] if left else row[:tokens]
+
+        by_token = {each.name for each in self.sessions[graph].get_outputs() if isinstance(each.shape[1], str)}
+        lengths = {name: map(len, texts) for name in by_token}
+        return {name: [cut(row, next(lengths[name])) if name in by_token else row for row in rows] for name, rows in outputs.items()}
 
 
 def padded(texts: Texts, vocabulary: int, left: bool) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -67,13 +77,6 @@ def padded(texts: Texts, vocabulary: int, left: bool) -> tuple[numpy.ndarray, nu
     mask = [[0] * (longest - len(text)) for text in texts]
     mask = [hidden + [1] * len(text) if left else [1] * len(text) + hidden for hidden, text in zip(mask, texts, strict=True)]
     return numpy.array(ids, dtype=numpy.int64), numpy.array(mask, dtype=numpy.int64)
-
-
-def unpadded(values: numpy.ndarray, texts: Texts, left: bool) -> list[numpy.ndarray]:
-    longest = max(map(len, texts))
-    if values.ndim < 2 or values.shape[1] != longest:
-        return list(values)
-    return [row[-len(text):] if left else row[: len(text)] for row, text in zip(values, texts, strict=True)]
 
 
 def cut(values: numpy.ndarray, lengths: list[int]) -> list[numpy.ndarray]:
@@ -140,9 +143,13 @@ def compare(program: str, folder: pathlib.Path, room: pathlib.Path) -> dict[str,
     golden = load_file(folder / "expected.safetensors") if (folder / "expected.safetensors").exists() else {}
     vocabulary = min(config["vocab_size"], config.get("decoder_vocab_size") or config["vocab_size"])
     avoid = {config.get("pad_token_id"), 1 if config["model_type"] == "mpnet" else None}
-    texts = random_texts(vocabulary, [5, 11, 1, 8], avoid)
+    longest = min(11, config.get("max_position_embeddings") or 11)
+    texts = random_texts(vocabulary, [5, longest, 1, 8], avoid)
     targets = random_texts(vocabulary, [3, 1, 9, 6], avoid) if two else []
-    exported = Exported(program, folder, room)
+    if (folder / "tokenizer.json").exists():
+        arguments = [part for sentence in SENTENCES for part in ("--text", sentence)]
+        texts = [result["ids"] for result in headwise(program, "run", str(folder), "--task", "hidden", *arguments)["results"]]
+    exported = Exported(program, folder, room / "model.onnx")
     said, differences = None, {}
     for side in ("right", "left"):
         zeros = [[0] * len(text) for text in texts]
@@ -154,6 +161,7 @@ def compare(program: str, folder: pathlib.Path, room: pathlib.Path) -> dict[str,
         texts = [text.tolist() for text in cut(golden["ids"], lengths)]
         types = [text.tolist() for text in cut(golden.get("type_ids", numpy.zeros_like(golden["ids"])), lengths)]
         targets = [text.tolist() for text in cut(golden["decoder_ids"], target_lengths)] if target_lengths else []
+        exported = Exported(program, folder, room / "apart.onnx", "--external-data")
         outputs = exported.run(texts, types, targets, vocabulary, False)
         theirs = expected_of(golden, list(outputs), lengths, target_lengths)
         assert set(theirs) >= set(outputs) - {"last_hidden_state", "encoder_last_hidden_state"}, (set(outputs), set(theirs))
