@@ -131,6 +131,7 @@ ExitCode run(int argc, char** argv) {
   add_judge(app, common);
   add_plan(app, common);
   add_prune(app, common);
+  add_export(app, common);
   add_report(app, common);
   add_compare(app, common);
   add_probes(app, common);

@@ -46,6 +46,7 @@ void add_plan(CLI::App& app, CommonOptions& common);
 void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_prune(CLI::App& app, CommonOptions& common);
+void add_export(CLI::App& app, CommonOptions& common);
 void add_report(CLI::App& app, CommonOptions& common);
 void add_study(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);

@@ -178,14 +178,20 @@ std::string read_file(const fs::path& path, size_t most) {
   return std::string(file.text());
 }
 
-void write_file_whole(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+void write_file_whole(const fs::path& path, const std::function<void(const FileSink&)>& fill) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     cannot_write(path, fmt::format("{} is there", kind_of(status.st_mode)), "name another file");
   }
   Aside aside(path);
-  for (const auto& part : parts) aside.write(part);
+  fill([&](std::span<const std::byte> part) { aside.write(part); });
   aside.rename();
+}
+
+void write_file_whole(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  write_file_whole(path, [&](const FileSink& write) {
+    for (const auto& part : parts) write(part);
+  });
 }
 
 void write_file_whole(const fs::path& path, std::string_view text) {

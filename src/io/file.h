@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,5 +43,10 @@ std::string read_file(const std::filesystem::path& path, size_t most);
 void write_file_whole(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
 void write_file_whole(const std::filesystem::path& path, std::string_view text);
+
+/// The same with bytes that are made while they are written: `fill` hands them to the sink.
+using FileSink = std::function<void(std::span<const std::byte>)>;
+void write_file_whole(const std::filesystem::path& path,
+                      const std::function<void(const FileSink&)>& fill);
 
 }  // namespace headwise

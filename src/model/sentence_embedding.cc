@@ -6,38 +6,24 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
-#include "headwise/io/tensor_file.h"
 #include "headwise/kernels/activation.h"
 #include "headwise/kernels/gemm.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/layers.h"
 #include "model/pooling.h"
-#include "model/weight_reader.h"
+#include "model/sentence_modules.h"
 
 namespace headwise {
 namespace {
 
-struct Pooling {
-  std::vector<Pool> modes{};
-};
-struct Dense {
-  Linear linear;
-  Activation activation = Activation::none;
-  Buffer weights{};  // [outputs, inputs], for the way back
-};
-struct Normalize {};
-using Module = std::variant<Pooling, Dense, Normalize>;
-
 Activations pool(View<const float, 2> hidden, std::span<const int64_t> offsets,
-                 const Pooling& pooling) {
+                 const PoolingModule& pooling) {
   const int64_t B = std::ssize(offsets) - 1, C = hidden.extent(1);
   Activations pooled(B, C * std::ssize(pooling.modes));
   for (int64_t b = 0; b < B; ++b) {
@@ -80,7 +66,7 @@ void normalize_backward(View<const float, 2> x, View<float, 2> d) {
 }
 
 /// The gradient for the input x of a layer, of d for what it gave; d is used up.
-Activations dense_backward(const Dense& dense, View<const float, 2> x, View<float, 2> d) {
+Activations dense_backward(const DenseModule& dense, View<const float, 2> x, View<float, 2> d) {
   if (dense.activation != Activation::none) {
     const Activations raw(d.extent(0), d.extent(1));
     dense.linear(x, raw.rows);
@@ -91,51 +77,10 @@ Activations dense_backward(const Dense& dense, View<const float, 2> x, View<floa
   return dx;
 }
 
-Dense read_dense(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "config.json";
-  const nlohmann::json json = read_json(file);
-  const JsonObject object(json, file.string());
-  const std::string activation = object.optional_text("activation_function").value_or("");
-  Dense dense;
-  if (activation.ends_with(".Tanh")) {
-    dense.activation = Activation::tanh;
-  } else if (activation.ends_with(".ReLU")) {
-    dense.activation = Activation::relu;
-  } else if (activation.ends_with(".GELU")) {
-    dense.activation = Activation::gelu;
-  } else if (!activation.empty() && !activation.ends_with(".Identity")) {
-    object.refuse("activation_function", "the activation function is not known",
-                  "Identity, Tanh, ReLU or GELU of torch.nn.modules");
-  }
-  WeightReader reader(TensorFiles::open(folder), {});
-  const bool bias = object.optional_boolean("bias").value_or(true);
-  const int64_t outputs = object.integer("out_features", 1);
-  const int64_t inputs = object.integer("in_features", 1);
-  dense.linear = Linear(reader, {"linear.weight", bias ? "linear.bias" : ""}, outputs, inputs);
-  dense.weights = Buffer(checked_mul(outputs, inputs));
-  reader.files().read(reader.take("linear.weight", {outputs, inputs}), dense.weights.span());
-  return dense;
-}
-
-Module read_module(const JsonObject& module, const std::filesystem::path& folder) {
-  const std::string type = module.text("type");
-  const auto inside =
-      std::filesystem::path(module.optional_text("path").value_or("")).lexically_normal();
-  if (inside.is_absolute() || (!inside.empty() && *inside.begin() == "..")) {
-    module.refuse("path", "a module lies outside the model's folder", "a folder inside it");
-  }
-  const std::filesystem::path path = folder / inside;
-  if (type.ends_with(".Pooling")) return Pooling{read_pooling(path)};
-  if (type.ends_with(".Dense")) return read_dense(path);
-  if (type.ends_with(".Normalize")) return Normalize{};
-  module.refuse("type", "a module of the sentence embedding is not known",
-                "Transformer, Pooling, Dense or Normalize of sentence_transformers");
-}
-
 }  // namespace
 
 struct SentencePooling::Parts {
-  std::vector<Module> modules;
+  std::vector<SentenceModule> modules;
   std::optional<int64_t> max_tokens;
 
   /// What each module gives.
@@ -145,13 +90,13 @@ struct SentencePooling::Parts {
 std::vector<Activations> SentencePooling::Parts::run(View<const float, 2> hidden,
                                                      std::span<const int64_t> offsets) const {
   std::vector<Activations> outputs;
-  for (const Module& module : modules) {
-    if (const auto* pooling = std::get_if<Pooling>(&module)) {
+  for (const SentenceModule& module : modules) {
+    if (const auto* pooling = std::get_if<PoolingModule>(&module)) {
       outputs.push_back(pool(hidden, offsets, *pooling));
       continue;
     }
     const View<const float, 2> x = outputs.back().rows;
-    if (const auto* dense = std::get_if<Dense>(&module)) {
+    if (const auto* dense = std::get_if<DenseModule>(&module)) {
       Activations next(x.extent(0), dense->linear.outputs());
       dense->linear(x, next.rows, {.activation = dense->activation});
       outputs.push_back(std::move(next));
@@ -171,30 +116,21 @@ SentencePooling& SentencePooling::operator=(SentencePooling&&) noexcept = defaul
 SentencePooling::~SentencePooling() = default;
 
 std::optional<SentencePooling> SentencePooling::find(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "modules.json";
-  if (!is_there(file)) return std::nullopt;
-  const nlohmann::json json = nlohmann::json{{"modules", read_json(file)}};
+  std::vector<SentenceModule> modules = read_sentence_modules(folder);
+  if (modules.empty()) return std::nullopt;
   auto parts = std::make_unique<Parts>();
-  for (const JsonObject& module : JsonObject(json, file.string()).objects("modules")) {
-    if (module.text("type").ends_with(".Transformer")) continue;  // the model itself
-    parts->modules.push_back(read_module(module, folder));
-  }
+  parts->modules = std::move(modules);
   const std::filesystem::path limits = folder / "sentence_bert_config.json";
   if (is_there(limits)) {
     const nlohmann::json values = read_json(limits);
     parts->max_tokens = JsonObject(values, limits.string()).optional_integer("max_seq_length", 1);
-  }
-  if (parts->modules.empty() || !std::holds_alternative<Pooling>(parts->modules.front())) {
-    throw Error({.what = "the sentence embedding pools no hidden states",
-                 .where = file.string(),
-                 .expected = "a Pooling after the Transformer"});
   }
   return SentencePooling(std::move(parts));
 }
 
 SentencePooling SentencePooling::mean() {
   auto parts = std::make_unique<Parts>();
-  parts->modules.push_back(Pooling{{Pool::mean}});
+  parts->modules.push_back(PoolingModule{{Pool::mean}});
   return SentencePooling(std::move(parts));
 }
 
@@ -218,7 +154,7 @@ Activations SentencePooling::embed(View<const float, 2> hidden,
 }
 
 SentencePooling::Reads SentencePooling::reads() const {
-  const std::vector<Pool>& modes = std::get<Pooling>(parts_->modules.front()).modes;
+  const std::vector<Pool>& modes = std::get<PoolingModule>(parts_->modules.front()).modes;
   if (modes.size() > 1) return Reads::all;
   return modes[0] == Pool::cls ? Reads::first : modes[0] == Pool::last ? Reads::last : Reads::all;
 }
@@ -232,14 +168,14 @@ void SentencePooling::backward(View<const float, 2> hidden, std::span<const int6
   }
   for (size_t at = parts_->modules.size(); at-- > 1;) {
     const View<const float, 2> x = outputs[at - 1].rows;
-    if (const auto* dense = std::get_if<Dense>(&parts_->modules[at])) {
+    if (const auto* dense = std::get_if<DenseModule>(&parts_->modules[at])) {
       d = dense_backward(*dense, x, d.rows);
     } else {
       normalize_backward(x, d.rows);
     }
   }
   const int64_t C = hidden.extent(1);
-  const std::vector<Pool>& modes = std::get<Pooling>(parts_->modules.front()).modes;
+  const std::vector<Pool>& modes = std::get<PoolingModule>(parts_->modules.front()).modes;
   for (int64_t b = 0; b + 1 < std::ssize(offsets); ++b) {
     const View<float, 2> drows = dhidden.rows(offsets[b], offsets[b + 1]);
     for (int64_t i = 0; i < drows.extent(0); ++i) std::fill_n(&drows(i, 0), C, 0.f);

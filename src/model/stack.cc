@@ -67,17 +67,9 @@ class StackReader {
   }
 
   Embedding word() const {
-    const int64_t V = stack_vocabulary(config_, side_);
-    const std::string own = naming_.full(naming_.stack().word) + ".weight";
-    if (!naming_.model().shared_word.empty() && config_.shared_embeddings) {
-      const std::string shared = naming_.full(naming_.model().shared_word) + ".weight";
-      if (reader_.has(shared) || !reader_.has(own)) {
-        Embedding word(reader_, shared, V, config_.embedding_width);
-        reader_.same_as(own, *word.tensor());
-        return word;
-      }
-    }
-    return {reader_, own, V, config_.embedding_width};
+    const TensorInfo& tensor = take_word(config_, side_, naming_, reader_);
+    reader_.files().release(tensor);
+    return {reader_.files(), tensor};
   }
 
   Embedding position() const {

@@ -43,6 +43,10 @@ class StackNaming {
 /// The prefix of the base model's tensors in a checkpoint, or "" if it was saved bare.
 std::string find_prefix(const ModelConfig& config, const WeightReader& reader);
 
+/// The embedding of tokens of a stack: its own, or that of both.
+const TensorInfo& take_word(const ModelConfig& config, Side side, const StackNaming& naming,
+                            WeightReader& reader);
+
 MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,
                                       bool cross);
 

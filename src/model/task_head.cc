@@ -13,25 +13,22 @@ namespace headwise {
 namespace {
 
 /// The bias of an output layer, by the name that the checkpoint has for it.
-Buffer read_bias(const TaskNames& names, int64_t outputs, bool tied, WeightReader& reader) {
+const TensorInfo* take_bias(const TaskNames& names, int64_t outputs, bool tied,
+                            WeightReader& reader) {
   const std::string beside = names.output + ".bias";
   if (!tied && !names.bias.empty() && reader.has(beside)) {
     if (reader.has(names.bias)) reader.take(names.bias, {outputs});  // of no use then
-    return reader.vector(beside, outputs);
+    return &reader.take(beside, {outputs});
   }
   if (names.bias == "final_logits_bias") {  // Marian stores a row
-    if (!reader.has(names.bias)) return {};
-    const TensorInfo& tensor = reader.take(names.bias, {1, outputs});
-    Buffer bias(outputs);
-    reader.files().read(tensor, bias.span());
-    return bias;
+    return reader.has(names.bias) ? &reader.take(names.bias, {1, outputs}) : nullptr;
   }
   if (!names.bias.empty() && (reader.has(names.bias) || !reader.has(beside))) {
-    Buffer bias = reader.vector(names.bias, outputs);
-    reader.same_as(beside, *reader.files().find(names.bias));
-    return bias;
+    const TensorInfo& bias = reader.take(names.bias, {outputs});
+    reader.same_as(beside, bias);
+    return &bias;
   }
-  return reader.has(beside) ? reader.vector(beside, outputs) : Buffer();
+  return reader.has(beside) ? &reader.take(beside, {outputs}) : nullptr;
 }
 
 }  // namespace
@@ -66,6 +63,19 @@ bool TaskHead::was_saved(const ModelConfig& config, const std::string& prefix,
   });
 }
 
+OutputTensors take_output(const ModelConfig& config, const TaskNames& names, int64_t width,
+                          const TensorInfo* word, WeightReader& reader) {
+  const int64_t outputs = outputs_of(config);
+  const std::string own = names.output + ".weight";
+  // transformers ties T5 always, unless the checkpoint has an output of its own.
+  const bool shared = config.tied || (config.model_type == "t5" && !reader.has(own));
+  OutputTensors tensors{.tied = names.tied && shared && word != nullptr};
+  if (tensors.tied) reader.same_as(own, *word);
+  tensors.weight = tensors.tied ? word : &reader.take(own, {outputs, width});
+  tensors.bias = take_bias(names, outputs, config.tied, reader);
+  return tensors;
+}
+
 TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
                    WeightReader& reader)
     : scale_(config.output_scale) {
@@ -82,17 +92,16 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
          step.norm.empty() ? NormLayer() : NormLayer(reader, step.norm, config, next)});
     width = next;
   }
-  const int64_t outputs = outputs_of(config);
-  const std::string own = names.output + ".weight";
-  // transformers ties T5 always, unless the checkpoint has an output of its own.
-  const bool shared = config.tied || (config.model_type == "t5" && !reader.has(own));
-  const bool tied = names.tied && shared && word.tensor() != nullptr;
-  if (tied) reader.same_as(own, *word.tensor());
-  const TensorInfo& tensor = tied ? *word.tensor() : reader.take(own, {outputs, width});
-  table_ = Embedding(reader.files(), tensor);
-  PackedWeights packed = reader.packed(tensor);
-  reader.files().release(tensor);
-  output_ = Linear(std::move(packed), read_bias(names, outputs, config.tied, reader));
+  const OutputTensors tensors = take_output(config, names, width, word.tensor(), reader);
+  table_ = Embedding(reader.files(), *tensors.weight);
+  PackedWeights packed = reader.packed(*tensors.weight);
+  reader.files().release(*tensors.weight);
+  Buffer bias;
+  if (tensors.bias != nullptr) {
+    bias = Buffer(tensors.bias->size());
+    reader.files().read(*tensors.bias, bias.span());
+  }
+  output_ = Linear(std::move(packed), std::move(bias));
 }
 
 View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations& held) const {

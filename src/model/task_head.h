@@ -16,6 +16,17 @@ namespace headwise {
 /// The columns of the output of its task; 0: hidden states.
 int64_t outputs_of(const ModelConfig& config);
 
+/// The tensors of the last layer of an output.
+struct OutputTensors {
+  const TensorInfo* weight = nullptr;  // [outputs, width]
+  const TensorInfo* bias = nullptr;    // or none
+  bool tied = false;                   // the weight is the embedding of tokens
+};
+
+/// `word` is the embedding that it may be tied to.
+OutputTensors take_output(const ModelConfig& config, const TaskNames& names, int64_t width,
+                          const TensorInfo* word, WeightReader& reader);
+
 class TaskHead {
  public:
   TaskHead() = default;

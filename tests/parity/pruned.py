@@ -14,13 +14,13 @@ import json
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
 
 import torch
 import transformers
+from forms import all_forms, headwise
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "models"
 MODELS = ["bert", "bert_sequence", "roberta", "xlm_roberta", "electra", "distilbert", "mpnet", "gpt2", "gpt_neox", "llama",
@@ -34,41 +34,6 @@ AUTO = {
     "ForConditionalGeneration": transformers.AutoModelForSeq2SeqLM,
 }
 TOLERANCE = 1e-4  # of the largest output; two libraries that add float32 numbers in different orders
-
-
-def headwise(program: str, *arguments: str) -> dict | None:
-    done = subprocess.run([program, *arguments, "--json", "--quiet"], capture_output=True, text=True, check=False)
-    document = json.loads(done.stdout)
-    if done.returncode != 0:
-        raise RuntimeError(document["error"]["what"])
-    return document
-
-
-def layers_of(program: str, folder: pathlib.Path) -> list[dict]:
-    return headwise(program, "inspect", str(folder))["layers"]
-
-
-def uneven(layers: list[dict], empty: bool = False) -> list[str]:
-    """Another head in each attention; and all of one."""
-    heads = []
-    for i, layer in enumerate(layers):
-        names = layer["head_names"]
-        all_go = empty and i == min(1, len(layers) - 1)
-        for name in names if all_go or not names else [names[i % len(names)]]:
-            heads.append(f"{layer['name']}.H{name}")
-    return heads
-
-
-def even(layers: list[dict], same: bool) -> list[str]:
-    """As many heads in each layer, one of each group."""
-    heads = []
-    for i, layer in enumerate(layers):
-        group = layer["heads"] // layer["kv_heads"]
-        if group == 1:
-            heads.append(f"{layer['name']}.H{0 if same else i % layer['heads']}")
-        for kv in range(layer["kv_heads"] if group > 1 else 0):
-            heads.append(f"{layer['name']}.H{kv * group + (i + kv) % group}")
-    return heads
 
 
 def for_version_4(source: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
@@ -114,34 +79,6 @@ def attempt(program: str, folder: pathlib.Path, remote: bool) -> str:
     except Exception as error:  # noqa: BLE001 - any reason not to load is a result
         return f"no ({type(error).__name__}: {str(error).strip().splitlines()[0][:60]})"
     return f"{difference:.1e}" + ("" if difference <= TOLERANCE else " DIFFERS")
-
-
-def prune(program: str, source: pathlib.Path, drop: list[str], form: str, out: pathlib.Path) -> None:
-    heads = ",".join(drop)
-    headwise(program, "prune", str(source), "--drop", heads, "--form", form, "-o", str(out), "--tokens", "4")
-
-
-def all_forms(program: str, source: pathlib.Path, room: pathlib.Path) -> dict[str, pathlib.Path]:
-    layers = layers_of(program, source)
-    shares_biases = json.loads((source / "config.json").read_text())["model_type"] == "t5"
-    plans = {
-        "compact": uneven(layers),
-        "compact, a layer without heads": uneven(layers, empty=True),
-        "masked": uneven(layers, empty=True),
-        "uniform": even(layers, same=shares_biases),
-    }
-    made = {}
-    for number, (form, drop) in enumerate(plans.items()):
-        try:
-            prune(program, source, drop, form.split(",")[0], room / str(number))
-        except RuntimeError:  # no such form of this architecture
-            assert form == "uniform", form
-            continue
-        made[form] = room / str(number)
-    made["compact, twice"] = room / "again"
-    left = uneven(layers_of(program, made["compact"]))
-    prune(program, made["compact"], left, "compact", made["compact, twice"])
-    return made
 
 
 def main() -> int:
