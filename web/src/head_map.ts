@@ -9,6 +9,9 @@ import { on_select, select, selected } from "./selection";
 import { color_of, css, ink_on, on_theme } from "./theme";
 import { hide_tip, show_tip } from "./tip";
 
+const two_digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+const in_cell = (value: number) => two_digits.format(value).replace(/^(-?)0\./, "$1.");
+
 export function head_map(study: Study): HTMLElement {
   const measures = measures_of(study);
   const any_role = study.has_verdict();
@@ -56,7 +59,7 @@ export function head_map(study: Study): HTMLElement {
         const value = one.value(head), color = value === undefined ? null : color_of(range.of(value));
         cell.style.setProperty("--cell", color ? css(color) : "transparent");
         cell.style.setProperty("--on-cell", color ? ink_on(color) : "var(--soft)");
-        face.textContent = value === undefined ? "" : wide ? "" : format(value).replace(/^(-?)0\./, "$1.");
+        face.textContent = value === undefined ? "" : wide ? "" : in_cell(value);
         said = `${one.title} ${format(value)}`;
       } else if (shown === "standing") {
         cell.style.setProperty("--cell", `var(--standing-${standing ?? "none"})`);

@@ -27,7 +27,7 @@ function roles_table(study: Study, head: string): HTMLElement | null {
     baseline !== undefined ? h("i", { class: "baseline", style: { left: `${100 * Math.max(0, Math.min(1, baseline))}%` } }) : null);
   return h("div", { class: "card" }, h("h3", {}, "Roles and their evidence"),
     h("table", { class: "roles" },
-      h("thead", {}, h("tr", {}, h("th", {}, "role"), h("th", {}, "score, its 95 % interval, | baseline"), h("th", { class: "number" }, "score"), h("th", { class: "number" }, "baseline"), h("th", { class: "number" }, "n"))),
+      h("thead", {}, h("tr", {}, h("th", {}, "role"), h("th", {}, "score, interval, | baseline"), h("th", { class: "number" }, "score"), h("th", { class: "number" }, "baseline"), h("th", { class: "number" }, "n"))),
       h("tbody", {}, share.map((role) => h("tr", {},
         h("td", {}, h("span", { class: "badge", style: { "--badge": group_of(role.role).color, "--on-badge": `var(--on-role-${group_of(role.role).id})` } }, role_letter(role.role)), " ", role.role,
           role.detail ? h("span", { class: "note" }, ` ${role.detail.replace("_", " ")}`) : null, role.probe ? h("span", { class: "note", title: "seen on the built-in probes" }, " (probes)") : null),

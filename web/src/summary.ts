@@ -43,8 +43,8 @@ function tiles(study: Study): Tile[] {
   const speed = [...found.entries()].filter(([what]) => what.startsWith("ms for")).at(-1)?.[1], parameters = found.get("parameters"), loss = [...found.entries()].find(([what]) => what.endsWith("loss"))?.[1];
   if (speed && speed.after > 0) {
     const faster = speed.before / speed.after;
-    list.push({ number: `${faster.toFixed(2)}×`, what: faster >= 1 ? "as fast" : "the speed", detail: [parameters ? `${percent(1 - parameters.after / parameters.before, 1)} fewer parameters` : "", loss ? `loss ${format(loss.before)} → ${format(loss.after)}` : ""].filter(Boolean).join(", ") });
-  } else if (parameters) list.push({ number: percent(1 - parameters.after / parameters.before, 1), what: "fewer parameters", detail: loss ? `loss ${format(loss.before)} → ${format(loss.after)}` : undefined });
+    list.push({ number: `${faster.toFixed(2)}×`, what: faster >= 1 ? "as fast" : "the speed", detail: [parameters ? `${percent(1 - parameters.after / parameters.before, 1)} fewer parameters` : "", loss ? `${loss.what} ${format(loss.before)} → ${format(loss.after)}` : ""].filter(Boolean).join(", ") });
+  } else if (parameters) list.push({ number: percent(1 - parameters.after / parameters.before, 1), what: "fewer parameters", detail: loss ? `${loss.what} ${format(loss.before)} → ${format(loss.after)}` : undefined });
   return list;
 }
 
