@@ -1,28 +1,76 @@
 // What a report holds, and the questions that the sections ask of it.
 
-export interface Interval { value: number; low?: number; high?: number; n?: number }
-export interface Accuracy { accuracy: number; n: number; low: number; high: number; baseline: number }
+export interface Interval {
+  value: number;
+  low?: number;
+  high?: number;
+  n?: number;
+}
+export interface Accuracy {
+  accuracy: number;
+  n: number;
+  low: number;
+  high: number;
+  baseline: number;
+}
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Record_ = { [key: string]: any };
 
 export interface Role {
-  role: string; detail?: string; score: number; baseline?: number; low?: number; high?: number; n: number; probe: boolean;
+  role: string;
+  detail?: string;
+  score: number;
+  baseline?: number;
+  low?: number;
+  high?: number;
+  n: number;
+  probe: boolean;
 }
 export interface HeadVerdict {
-  head: string; roles: Role[]; importance: Record_; standing?: string; twins: string[]; backups: string[]; words: string;
+  head: string;
+  roles: Role[];
+  importance: Record_;
+  standing?: string;
+  twins: string[];
+  backups: string[];
+  words: string;
 }
-export interface HeadMap { rows: number; columns: number; data: string }
-export interface Sample { tokens: string[]; target_tokens?: string[]; maps: { [head: string]: HeadMap } }
+export interface HeadMap {
+  rows: number;
+  columns: number;
+  data: string;
+}
+export interface Sample {
+  tokens: string[];
+  target_tokens?: string[];
+  maps: { [head: string]: HeadMap };
+}
 export interface Data {
   schema: number;
-  made?: Record_; summary?: Record_; evidence?: Record_; verdict?: Record_; plan?: Record_; samples?: Sample[]; training?: Record_;
+  made?: Record_;
+  summary?: Record_;
+  evidence?: Record_;
+  verdict?: Record_;
+  plan?: Record_;
+  samples?: Sample[];
+  training?: Record_;
 }
 
 export type Matrix = (number | null)[][];
 
 /// A layer's attention: "L3"; "enc.L3", "dec.L3", "cross.L3" in encoder-decoders.
-export interface Attention { name: string; kind: string; layer: number; heads: Head[] }
-export interface Head { name: string; attention: string; index: number; order: number }
+export interface Attention {
+  name: string;
+  kind: string;
+  layer: number;
+  heads: Head[];
+}
+export interface Head {
+  name: string;
+  attention: string;
+  index: number;
+  order: number;
+}
 
 const kinds: { [prefix: string]: string } = { "": "", enc: "Encoder", dec: "Decoder", cross: "Cross attention" };
 export const kind_title = (kind: string) => kinds[kind] ?? kind;
@@ -40,7 +88,8 @@ export function attentions_of(names: string[]): Attention[] {
     const parsed = parse_head(name);
     if (!parsed) return;
     const attention = name.slice(0, name.lastIndexOf(".H"));
-    if (!found.has(attention)) found.set(attention, { name: attention, kind: parsed.kind, layer: parsed.layer, heads: [] });
+    if (!found.has(attention))
+      found.set(attention, { name: attention, kind: parsed.kind, layer: parsed.layer, heads: [] });
     found.get(attention)!.heads.push({ name, attention, index: parsed.index, order });
   });
   return [...found.values()];
@@ -48,7 +97,7 @@ export function attentions_of(names: string[]): Attention[] {
 
 /// A number of a record: itself, or the value or accuracy of an object.
 export function number_of(value: any): number | undefined {
-  const x = typeof value === "object" && value !== null ? value.value ?? value.accuracy : value;
+  const x = typeof value === "object" && value !== null ? (value.value ?? value.accuracy) : value;
   return typeof x === "number" && Number.isFinite(x) ? x : undefined;
 }
 
@@ -74,13 +123,27 @@ export class Study {
     this.dropped = new Set<string>(data.plan?.drop ?? []);
   }
 
-  head(name: string) { return this.by_name.get(name); }
-  record(name: string): Record_ { return this.records.get(name) ?? {}; }
-  verdict(name: string) { return this.verdicts.get(name); }
-  role(name: string) { return this.verdict(name)?.roles[0]?.role; }
-  words(name: string) { return this.verdict(name)?.words ?? name; }
-  kinds() { return [...new Set(this.attentions.map((attention) => attention.kind))]; }
-  has_verdict() { return this.verdicts.size > 0; }
+  head(name: string) {
+    return this.by_name.get(name);
+  }
+  record(name: string): Record_ {
+    return this.records.get(name) ?? {};
+  }
+  verdict(name: string) {
+    return this.verdicts.get(name);
+  }
+  role(name: string) {
+    return this.verdict(name)?.roles[0]?.role;
+  }
+  words(name: string) {
+    return this.verdict(name)?.words ?? name;
+  }
+  kinds() {
+    return [...new Set(this.attentions.map((attention) => attention.kind))];
+  }
+  has_verdict() {
+    return this.verdicts.size > 0;
+  }
 
   /// The matrix of an attention's heads under pairs, such as "js" or "subspace_overlap/q".
   pairs(measure: string, attention: string): Matrix | undefined {
@@ -95,22 +158,29 @@ export class Study {
   }
 
   pair(measure: string, a: string, b: string): number | undefined {
-    const one = this.head(a), other = this.head(b);
+    const one = this.head(a),
+      other = this.head(b);
     if (!one || !other || one.attention !== other.attention) return undefined;
     const heads = this.attention(one.attention)!.heads;
     const value = this.pairs(measure, one.attention)?.[heads.indexOf(one)]?.[heads.indexOf(other)];
     return typeof value === "number" ? value : undefined;
   }
 
-  attention(name: string) { return this.by_attention.get(name); }
+  attention(name: string) {
+    return this.by_attention.get(name);
+  }
 
   /// The other heads of the same attention that look at the most similar places, nearest first.
   nearest(name: string) {
     const head = this.head(name);
     if (!head) return [];
-    return this.attention(head.attention)!.heads
-      .filter((other) => other !== head)
-      .map((other) => ({ head: other.name, js: this.js(name, other.name), cka: this.pair("output_cka", name, other.name) }))
+    return this.attention(head.attention)!
+      .heads.filter((other) => other !== head)
+      .map((other) => ({
+        head: other.name,
+        js: this.js(name, other.name),
+        cka: this.pair("output_cka", name, other.name),
+      }))
       .filter((pair): pair is { head: string; js: number; cka: number | undefined } => pair.js !== undefined)
       .sort((a, b) => a.js - b.js);
   }
@@ -118,7 +188,8 @@ export class Study {
 
 /// The weights of a map, n × m bytes.
 export function weights_of(map: HeadMap): Uint8Array {
-  const text = atob(map.data), bytes = new Uint8Array(map.rows * map.columns);
+  const text = atob(map.data),
+    bytes = new Uint8Array(map.rows * map.columns);
   for (let i = 0; i < bytes.length && i < text.length; ++i) bytes[i] = text.charCodeAt(i);
   return bytes;
 }
@@ -127,5 +198,8 @@ export function weights_of(map: HeadMap): Uint8Array {
 export function tokens_of(sample: Sample, head: string) {
   const kind = parse_head(head)?.kind;
   const target = sample.target_tokens ?? sample.tokens;
-  return { rows: kind === "dec" || kind === "cross" ? target : sample.tokens, columns: kind === "dec" ? target : sample.tokens };
+  return {
+    rows: kind === "dec" || kind === "cross" ? target : sample.tokens,
+    columns: kind === "dec" ? target : sample.tokens,
+  };
 }

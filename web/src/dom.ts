@@ -15,19 +15,28 @@ function set(element: Element, attributes: Attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, one] of Object.entries(value)) (element as HTMLElement).style.setProperty(key, String(one));
+    else if (name === "style")
+      for (const [key, one] of Object.entries(value)) (element as HTMLElement).style.setProperty(key, String(one));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
 }
 
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   set(element, attributes);
   append(element, children);
   return element;
 }
 
-export function svg<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): SVGElementTagNameMap[K] {
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   set(element, attributes);
   append(element, children);
@@ -39,8 +48,12 @@ export function option_list(choices: { value: string; text: string }[], chosen?:
 }
 
 /// A labelled <select>; `groups` become optgroups.
-export function picker(label: string, groups: { title?: string; choices: { value: string; text: string }[] }[], chosen: string,
-                       change: (value: string) => void) {
+export function picker(
+  label: string,
+  groups: { title?: string; choices: { value: string; text: string }[] }[],
+  chosen: string,
+  change: (value: string) => void,
+) {
   const select = h("select", { onchange: () => change(select.value) });
   for (const { title, choices } of groups) {
     if (choices.length === 0) continue;

@@ -20,7 +20,11 @@ function cell(value: unknown): string {
 
 export function csv(rows: { [column: string]: unknown }[]): string {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  return [columns.map(cell), ...rows.map((row) => columns.map((column) => cell(row[column])))].map((line) => line.join(",")).join("\r\n") + "\r\n";
+  return (
+    [columns.map(cell), ...rows.map((row) => columns.map((column) => cell(row[column])))]
+      .map((line) => line.join(","))
+      .join("\r\n") + "\r\n"
+  );
 }
 
 /// "a/b/c" for everything below an object that is a number or a word.
@@ -37,7 +41,8 @@ export function flat(value: any, path = "", into: { [path: string]: unknown } = 
 export function svg_text(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const style = getComputedStyle(document.documentElement);
-  const resolve = (text: string) => text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+  const resolve = (text: string) =>
+    text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
   const originals = [drawing, ...drawing.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll<SVGElement>("*")].forEach((element, i) => {
     for (const attribute of [...element.attributes]) {
@@ -46,7 +51,8 @@ export function svg_text(drawing: SVGSVGElement): string {
     if (element.tagName === "style") element.textContent = resolve(element.textContent ?? "");
     const seen = getComputedStyle(originals[i]);
     for (const name of ["fill", "stroke", "color", "font-size", "font-family", "font-weight"]) {
-      if (element.hasAttribute("class") && seen.getPropertyValue(name)) element.style.setProperty(name, seen.getPropertyValue(name));
+      if (element.hasAttribute("class") && seen.getPropertyValue(name))
+        element.style.setProperty(name, seen.getPropertyValue(name));
     }
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -57,17 +63,43 @@ export function svg_text(drawing: SVGSVGElement): string {
 }
 
 /// Buttons under a figure.
-export function downloads(name: string, what: { svg?: () => SVGSVGElement | null; rows?: () => { [column: string]: unknown }[] }) {
+export function downloads(
+  name: string,
+  what: { svg?: () => SVGSVGElement | null; rows?: () => { [column: string]: unknown }[] },
+) {
   const bar = h("div", { class: "downloads" });
   if (what.svg) {
     const get = what.svg;
-    bar.append(h("button", { type: "button", class: "quiet", "aria-label": `Save the plot ${name} as SVG`,
-      onclick: () => { const drawing = get(); if (drawing) save(`${name}.svg`, "image/svg+xml", svg_text(drawing)); } }, "SVG"));
+    bar.append(
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": `Save the plot ${name} as SVG`,
+          onclick: () => {
+            const drawing = get();
+            if (drawing) save(`${name}.svg`, "image/svg+xml", svg_text(drawing));
+          },
+        },
+        "SVG",
+      ),
+    );
   }
   if (what.rows) {
     const get = what.rows;
-    bar.append(h("button", { type: "button", class: "quiet", "aria-label": `Save the numbers of ${name} as CSV`,
-      onclick: () => save(`${name}.csv`, "text/csv", csv(get())) }, "CSV"));
+    bar.append(
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": `Save the numbers of ${name} as CSV`,
+          onclick: () => save(`${name}.csv`, "text/csv", csv(get())),
+        },
+        "CSV",
+      ),
+    );
   }
   return bar;
 }

@@ -1,113 +1,11 @@
 // One head: what it does with the evidence, where it looks, whom it resembles, what it is worth.
-import * as Plot from "@observablehq/plot";
 import { attention_view } from "./attention_view";
-import { type Accuracy, type Interval, number_of, type Study, tokens_of } from "./data";
-import { format, h, percent, picker, shown_token } from "./dom";
-import { figure, plot } from "./figure";
-import { measures_of, relations_of } from "./measures";
-import { group_of, role_letter, role_meaning } from "./roles";
+import { type Study, tokens_of } from "./data";
+import { h, picker, shown_token } from "./dom";
+import { all_numbers, likeness, offsets, relations, roles_table, worth } from "./head_evidence";
+import { group_of, role_letter } from "./roles";
 import { on_select, select, selected } from "./selection";
 import { on_theme } from "./theme";
-
-/// A button that leads to a head.
-export function head_link(study: Study, head: string): HTMLElement {
-  const group = group_of(study.role(head));
-  return h("button", { type: "button", class: "head-link", title: study.words(head), onclick: () => select(head) },
-    h("i", { style: { background: study.has_verdict() ? group.color : "var(--accent)" } }), head);
-}
-
-function roles_table(study: Study, head: string): HTMLElement | null {
-  const roles = study.verdict(head)?.roles ?? [];
-  if (roles.length === 0) return null;
-  const share = roles.filter((role) => !["noise", "unclear"].includes(role.role));
-  if (share.length === 0) return h("div", { class: "card" }, h("h3", {}, "Roles"), h("p", {}, `${roles[0].role}: ${role_meaning[roles[0].role] ?? ""}.`));
-  const bar = (score: number, low?: number, high?: number, baseline?: number) => h("div", { class: "evidence", "aria-hidden": "true" },
-    h("i", { class: "score", style: { width: percent(Math.max(0, Math.min(1, score)), 1).replace(" ", "") } }),
-    low !== undefined && high !== undefined ? h("i", { class: "interval", style: { left: `${100 * Math.max(0, low)}%`, width: `${100 * Math.max(0, Math.min(1, high) - Math.max(0, low))}%` } }) : null,
-    baseline !== undefined ? h("i", { class: "baseline", style: { left: `${100 * Math.max(0, Math.min(1, baseline))}%` } }) : null);
-  return h("div", { class: "card" }, h("h3", {}, "Roles and their evidence"),
-    h("table", { class: "roles" },
-      h("thead", {}, h("tr", {}, h("th", {}, "role"), h("th", {}, "score, its 95 % interval, | baseline"), h("th", { class: "number" }, "score"), h("th", { class: "number" }, "baseline"), h("th", { class: "number" }, "n"))),
-      h("tbody", {}, share.map((role) => h("tr", {},
-        h("td", {}, h("span", { class: "badge", style: { "--badge": group_of(role.role).color, "--on-badge": `var(--on-role-${group_of(role.role).id})` } }, role_letter(role.role)), " ", role.role,
-          role.detail ? h("span", { class: "note" }, ` ${role.detail.replace("_", " ")}`) : null, role.probe ? h("span", { class: "note", title: "seen on the built-in probes" }, " (probes)") : null),
-        h("td", {}, bar(role.score, role.low, role.high, role.baseline)),
-        h("td", { class: "number" }, format(role.score)), h("td", { class: "number" }, format(role.baseline)), h("td", { class: "number" }, format(role.n)))))));
-}
-
-function offsets(study: Study, head: string): HTMLElement | null {
-  const shares = study.record(head).offset_share;
-  if (!shares) return null;
-  const data = Object.entries(shares as { [offset: string]: number }).map(([offset, share]) => ({ offset: Number(offset), share })).sort((a, b) => a.offset - b.offset);
-  const top = data.reduce((a, b) => (b.share > a.share ? b : a), data[0]);
-  return figure({ title: "Where the largest weight is", name: `${head}-offsets`, rows: () => data, note: "Share of tokens whose largest weight is so many tokens before (−) or after (+)." },
-    () => plot({ label: `Offsets of ${head}: most often ${top.offset}, ${percent(top.share)}`, height: 180, width: 515,
-      x: { type: "band", label: null, tickFormat: (d: number) => (d > 0 ? `+${d}` : `${d}`.replace("-", "−")) }, y: { label: null, tickFormat: "%", grid: true, ticks: 4, domain: [0, Math.max(0.1, top.share)] },
-      marks: [Plot.barY(data, { x: "offset", y: "share", fill: "var(--accent)", fillOpacity: (d: { offset: number }) => (d.offset === top.offset ? 1 : 0.55), tip: { format: { fill: false, fillOpacity: false } } }), Plot.ruleY([0], { stroke: "var(--line)" })] })).element;
-}
-
-function relations(study: Study, head: string): HTMLElement | null {
-  const record = study.record(head), data: (Accuracy & { relation: string; above: number })[] = [];
-  for (const [relation, ways] of Object.entries(relations_of(record))) {
-    for (const [way, accuracy] of Object.entries(ways as { [way: string]: Accuracy })) {
-      data.push({ relation: `${relation} ${way === "to_head" ? "→ head" : "→ dependent"}`, above: accuracy.accuracy - accuracy.baseline, ...accuracy });
-    }
-  }
-  if (data.length === 0) return null;
-  const best = [...data].sort((a, b) => b.above - a.above).slice(0, 10);
-  return figure({ title: "Syntactic relations", name: `${head}-relations`, rows: () => data.map((d) => ({ ...d })),
-    note: `The ten of ${data.length} that it does best at${record.relation ? "" : ", on the built-in probes"}: share found with 95 % interval; | is what the best fixed offset finds.` },
-    () => plot({ label: `Relations of ${head}`, width: 515, height: 40 + 20 * best.length, marginLeft: 150, x: { domain: [0, 1], tickFormat: "%", label: null, grid: true, ticks: 5 },
-      y: { domain: best.map((d) => d.relation), label: null }, marks: [
-        Plot.ruleY(best, { y: "relation", x1: "low", x2: "high", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 4 }),
-        Plot.dot(best, { y: "relation", x: "accuracy", r: 4.5, fill: (d: { low: number; baseline: number }) => (d.low > d.baseline ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", tip: { format: { fill: false } } }),
-        Plot.tickX(best, { y: "relation", x: "baseline", stroke: "var(--ink)", strokeWidth: 2, insetTop: 2, insetBottom: 2 })] })).element;
-}
-
-function worth(study: Study, head: string): HTMLElement | null {
-  const attention = study.attention(study.head(head)!.attention)!;
-  const data = attention.heads.map(({ name, index }) => ({ name, index, ...(study.record(name).ablation_zero ?? {}) } as { name: string; index: number } & Interval)).filter((d) => number_of(d) !== undefined);
-  const own = data.find((d) => d.name === head);
-  if (!own) return null;
-  const task = study.data.verdict?.loss?.task ?? study.data.evidence?.loss?.task ?? "";
-  const tolerance = study.data.verdict?.tolerance, base = study.data.verdict?.loss?.value ?? 0;
-  const limit = tolerance === undefined ? undefined : task === "fidelity" ? tolerance : tolerance * base;
-  return figure({ title: "What closing it costs", name: `${head}-ablation`, rows: () => data.map((d) => ({ ...d })),
-    note: `Rise of the ${task} loss with the head switched off, 95 % interval (${format(own.n)} examples), beside the other heads of ${attention.name}.${limit ? " Dashed: the tolerance." : ""}` },
-    () => plot({ label: `Closing ${head} adds ${format(own.value)}`, height: 180, width: 515, x: { type: "point", label: null, domain: data.map((d) => d.index), tickFormat: (d: number) => `H${d}`, ticks: data.length > 16 ? [] : undefined },
-      y: { label: null, grid: true, ticks: 4, zero: true }, marks: [
-        limit ? Plot.ruleY([limit], { stroke: "var(--soft)", strokeDasharray: "4 3" }) : null, Plot.ruleY([0], { stroke: "var(--line)" }),
-        Plot.ruleX(data, { x: "index", y1: "low", y2: "high", stroke: (d: { name: string }) => (d.name === head ? "var(--strong)" : "var(--soft)"), strokeWidth: 2 }),
-        Plot.dot(data, { x: "index", y: "value", r: (d: { name: string }) => (d.name === head ? 6 : 3.5), fill: (d: { name: string }) => (d.name === head ? "var(--strong)" : "var(--soft)"), channels: { head: "name" }, tip: { format: { fill: false, r: false, x: false } } })],
-      r: { type: "identity" }, color: { type: "identity" } })).element;
-}
-
-function likeness(study: Study, head: string): HTMLElement | null {
-  const near = study.nearest(head).slice(0, 5), verdict = study.verdict(head);
-  if (near.length === 0) return null;
-  const twins = new Set(verdict?.twins ?? []), backups = new Set(verdict?.backups ?? []);
-  return h("div", { class: "card" }, h("h3", {}, twins.size ? "Twins and near heads" : "Heads most like it"),
-    h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "head"), h("th", { class: "number", title: "1: look at the same" }, "looks alike"), h("th", { class: "number", title: "centred kernel alignment of outputs" }, "says alike"), h("th", {}, ""))),
-      h("tbody", {}, near.map((pair) => h("tr", {}, h("td", {}, head_link(study, pair.head)), h("td", { class: "number" }, percent(1 - pair.js / Math.LN2)),
-        h("td", { class: "number" }, pair.cka === undefined ? "–" : percent(pair.cka)), h("td", {}, twins.has(pair.head) ? "twin" : backups.has(pair.head) ? "backup" : ""))))),
-    h("p", { class: "note" }, twins.size ? "A twin looks at the same and says the same." : "It has no twin: no other head both looks at the same and says the same."));
-}
-
-/// Filled when it is opened: nobody waits for a table that is closed.
-function all_numbers(study: Study, head: string): HTMLElement {
-  const details = h("details", { class: "card", ontoggle: () => { if (details.open && details.childElementCount === 1) details.append(numbers_table(study, head)); } }, h("summary", {}, "All numbers of this head"));
-  return details;
-}
-
-function numbers_table(study: Study, head: string): HTMLElement {
-  const rows = measures_of(study).filter((one) => one.value(head) !== undefined && !one.id.startsWith("relation/")).map((one) => {
-    const value = one.value(head)!, all = study.heads.map((other) => one.value(other.name)).filter((x): x is number => x !== undefined);
-    return { measure: one.title, value, about: one.about, rank: 1 + all.filter((x) => x > value).length, of: all.length };
-  });
-  return h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "All numbers" }, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", {}, "measure"), h("th", { class: "number" }, "value"), h("th", { class: "number" }, "rank"), h("th", {}, "what it is"))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.measure), h("td", { class: "number" }, format(row.value)), h("td", { class: "number" }, `${row.rank} of ${row.of}`), h("td", { class: "note" }, row.about))))));
-}
 
 export function head_page(study: Study): HTMLElement {
   const element = h("div", { id: "head-page", tabindex: "-1", "aria-live": "polite" });
@@ -118,37 +16,106 @@ export function head_page(study: Study): HTMLElement {
     const usable = samples.map((one, at) => ({ one, at })).filter(({ one }) => one.maps[head]);
     if (usable.length === 0) return null;
     const chosen = usable.find(({ at }) => at === sample) ?? usable[0];
-    const line = (tokens: string[]) => { const text = tokens.map((token) => (token.startsWith("##") ? shown_token(token) : ` ${shown_token(token)}`)).join("").trim(); return text.length > 90 ? `${text.slice(0, 89)}…` : text; };
-    const card = h("div", { class: "card wide" },
-      h("div", { class: "card-head" }, h("h3", {}, "Where it looks"), h("div", { class: "controls" }, picker("Sentence", [{ choices: usable.map(({ one, at }) => ({ value: String(at), text: line(one.tokens) })) }], String(chosen.at), (value) => {
-        sample = Number(value);
-        card.replaceWith(sentence_card(head)!);
-      }))),
-      attention_view({ map: chosen.one.maps[head], ...tokens_of(chosen.one, head) }));
+    const line = (tokens: string[]) => {
+      const text = tokens
+        .filter((token) => !/^[[<].+[\]>]$/.test(token))
+        .map((token) => (token.startsWith("##") ? shown_token(token) : ` ${shown_token(token)}`))
+        .join("")
+        .trim();
+      return text.length > 90 ? `${text.slice(0, 89)}…` : text;
+    };
+    const card = h(
+      "div",
+      { class: "card wide" },
+      h(
+        "div",
+        { class: "card-head" },
+        h("h3", {}, "Where it looks"),
+        h(
+          "div",
+          { class: "controls" },
+          picker(
+            "Sentence",
+            [{ choices: usable.map(({ one, at }) => ({ value: String(at), text: line(one.tokens) })) }],
+            String(chosen.at),
+            (value) => {
+              sample = Number(value);
+              card.replaceWith(sentence_card(head)!);
+            },
+          ),
+        ),
+      ),
+      attention_view({ map: chosen.one.maps[head], ...tokens_of(chosen.one, head) }),
+    );
     return card;
   }
 
   function draw(head: string) {
     const at = study.heads.findIndex((one) => one.name === head);
     if (at < 0) return;
-    const verdict = study.verdict(head), next = (step: number) => study.heads[(at + step + study.heads.length) % study.heads.length].name;
-    const step = (by: number, word: string, label: string) => h("button", { type: "button", "aria-label": `${label}: ${next(by)}`, "data-step": by, onclick: () => {
-      select(next(by));
-      element.querySelector<HTMLElement>(`[data-step="${by}"]`)?.focus();
-    } }, word);
+    const verdict = study.verdict(head),
+      next = (step: number) => study.heads[(at + step + study.heads.length) % study.heads.length].name;
+    const step = (by: number, word: string, label: string) =>
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-label": `${label}: ${next(by)}`,
+          "data-step": by,
+          onclick: () => {
+            select(next(by));
+            element.querySelector<HTMLElement>(`[data-step="${by}"]`)?.focus();
+          },
+        },
+        word,
+      );
     element.replaceChildren(
-      h("header", { class: "head-title" },
-        h("h2", {}, h("span", { class: "badge large", style: { "--badge": group_of(study.role(head)).color, "--on-badge": `var(--on-role-${group_of(study.role(head)).id})` }, "aria-hidden": "true" }, study.role(head) ? role_letter(study.role(head)!) : "·"), " Head ", head),
+      h(
+        "header",
+        { class: "head-title" },
+        h(
+          "h2",
+          {},
+          h(
+            "span",
+            {
+              class: "badge large",
+              style: {
+                "--badge": group_of(study.role(head)).color,
+                "--on-badge": `var(--on-role-${group_of(study.role(head)).id})`,
+              },
+              "aria-hidden": "true",
+            },
+            study.role(head) ? role_letter(study.role(head)!) : "·",
+          ),
+          " Head ",
+          head,
+        ),
         verdict?.standing ? h("span", { class: `standing ${verdict.standing}` }, verdict.standing) : null,
         study.dropped.has(head) ? h("span", { class: "standing goes" }, "goes, by the plan") : null,
-        h("span", { class: "steps" }, step(-1, "←", "Previous head"), step(1, "→", "Next head"))),
+        h("span", { class: "steps" }, step(-1, "←", "Previous head"), step(1, "→", "Next head")),
+      ),
       h("p", { class: "lead" }, study.words(head)),
-      h("div", { class: "cards" }, sentence_card(head) ?? "", roles_table(study, head) ?? "", worth(study, head) ?? "", offsets(study, head) ?? "", relations(study, head) ?? "", likeness(study, head) ?? ""),
-      all_numbers(study, head));
+      h(
+        "div",
+        { class: "cards" },
+        sentence_card(head) ?? "",
+        roles_table(study, head) ?? "",
+        worth(study, head) ?? "",
+        offsets(study, head) ?? "",
+        relations(study, head) ?? "",
+        likeness(study, head) ?? "",
+      ),
+      all_numbers(study, head),
+    );
   }
   on_select((head, by_user) => {
     draw(head);
-    if (by_user && element.getBoundingClientRect().top > window.innerHeight * 0.6) element.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    if (by_user && element.getBoundingClientRect().top > window.innerHeight * 0.6)
+      element.scrollIntoView({
+        block: "start",
+        behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+      });
   });
   on_theme(() => element.querySelector(".attention")?.dispatchEvent(new Event("repaint")));
   draw(selected());

@@ -15,23 +15,66 @@ import { summary } from "./summary";
 import { is_dark, on_theme, start_theme, toggle_theme } from "./theme";
 import { training } from "./training";
 
-interface Section { id: string; title: string; lead?: string; draw: () => HTMLElement | null }
+interface Section {
+  id: string;
+  title: string;
+  lead?: string;
+  draw: () => HTMLElement | null;
+}
 
 const given = <T>(id: string): T | null => JSON.parse(document.getElementById(id)?.textContent || "null");
 
 function sections_of(study: Study, is_live: boolean): Section[] {
-  const heads = study.heads.length > 0, list: Section[] = [];
+  const heads = study.heads.length > 0,
+    list: Section[] = [];
   if (heads || study.data.training) list.push({ id: "answer", title: "", draw: () => summary(study) });
-  if (is_live) list.push({ id: "try", title: "Try it", lead: "Type a sentence and watch every head; switch heads off and see what changes.", draw: () => live(study) });
+  if (is_live)
+    list.push({
+      id: "try",
+      title: "Try it",
+      lead: "Type a sentence and watch every head; switch heads off and see what changes.",
+      draw: () => live(study),
+    });
   if (heads) {
     list.push(
-      { id: "heads", title: "All heads", lead: "A row per layer, a cell per head. Point at one to read what it does; choose it to see why.", draw: () => head_map(study) },
+      {
+        id: "heads",
+        title: "All heads",
+        lead: "A row per layer, a cell per head. Point at one to read what it does; choose it to see why.",
+        draw: () => head_map(study),
+      },
       { id: "head", title: "", draw: () => head_page(study) },
-      { id: "layers", title: "Layers", lead: "How heads change from the first layer to the last.", draw: () => layers(study) },
-      { id: "composition", title: "Composition", lead: "Heads of later layers read what earlier ones wrote.", draw: () => composition(study) },
-      { id: "redundancy", title: "Redundancy", lead: "Heads that look at the same can often stand in for each other.", draw: () => redundancy(study) },
-      { id: "importance", title: "Importance", lead: "What the model loses without a head, and whether cheaper estimates agree.", draw: () => importance(study) },
-      { id: "pruning", title: "Pruning", lead: "How many heads can go together, and what that gains.", draw: () => pruning(study) });
+      {
+        id: "layers",
+        title: "Layers",
+        lead: "How heads change from the first layer to the last.",
+        draw: () => layers(study),
+      },
+      {
+        id: "composition",
+        title: "Composition",
+        lead: "Heads of later layers read what earlier ones wrote.",
+        draw: () => composition(study),
+      },
+      {
+        id: "redundancy",
+        title: "Redundancy",
+        lead: "Heads that look at the same can often stand in for each other.",
+        draw: () => redundancy(study),
+      },
+      {
+        id: "importance",
+        title: "Importance",
+        lead: "What the model loses without a head, and whether cheaper estimates agree.",
+        draw: () => importance(study),
+      },
+      {
+        id: "pruning",
+        title: "Pruning",
+        lead: "How many heads can go together, and what that gains.",
+        draw: () => pruning(study),
+      },
+    );
   }
   if (study.data.training) list.push({ id: "training", title: "Training", draw: () => training(study.data.training) });
   if (heads || study.data.training) list.push({ id: "made", title: "How it was made", draw: () => made(study) });
@@ -45,15 +88,20 @@ async function draw_all(places: { section: Section; element: HTMLElement; link: 
     if (!["answer", "try", "heads"].includes(section.id)) await pause();
     const content = section.draw();
     if (content) element.append(content);
-    else { element.remove(); link?.remove(); }
+    else {
+      element.remove();
+      link?.remove();
+    }
   }
   document.documentElement.dataset.drawn = "yes";
 }
 
 function start() {
   start_theme();
-  const data = given<Data>("headwise-data") ?? { schema: 1 }, is_live = given<boolean>("headwise-live") === true;
-  const study = new Study(data), page = document.getElementById("page")!;
+  const data = given<Data>("headwise-data") ?? { schema: 1 },
+    is_live = given<boolean>("headwise-live") === true;
+  const study = new Study(data),
+    page = document.getElementById("page")!;
   const first_head = () => {
     const asked = head_of_address();
     if (study.head(asked)) return asked;
@@ -63,7 +111,10 @@ function start() {
   const title = study.name || data.training?.summary?.architecture || "";
   document.title = title ? `${title} · headwise` : "headwise";
   const theme = h("button", { type: "button", class: "quiet", onclick: toggle_theme });
-  const name_theme = () => { theme.textContent = is_dark() ? "Light" : "Dark"; theme.setAttribute("aria-label", `Switch to ${is_dark() ? "light" : "dark"} colours`); };
+  const name_theme = () => {
+    theme.textContent = is_dark() ? "Light" : "Dark";
+    theme.setAttribute("aria-label", `Switch to ${is_dark() ? "light" : "dark"} colours`);
+  };
   name_theme();
   on_theme(name_theme);
   const sections = sections_of(study, is_live);
@@ -71,20 +122,80 @@ function start() {
   const main = h("main", { id: "content", tabindex: "-1" });
   select(first_head(), false);
   const places = sections.map((section) => {
-    const link = section.title ? h("a", { href: `#${section.id}`, onclick: (event: Event) => { event.preventDefault(); const to = document.getElementById(section.id); to?.scrollIntoView(); to?.focus({ preventScroll: true }); } }, section.title) : null;
+    const link = section.title
+      ? h(
+          "a",
+          {
+            href: `#${section.id}`,
+            onclick: (event: Event) => {
+              event.preventDefault();
+              const to = document.getElementById(section.id);
+              to?.scrollIntoView();
+              to?.focus({ preventScroll: true });
+            },
+          },
+          section.title,
+        )
+      : null;
     if (link) links.append(link);
-    const element = h("section", { id: section.id, tabindex: "-1", "aria-label": section.title || (section.id === "head" ? "The chosen head" : "The answer") },
-      section.title ? h("h2", {}, section.title) : null, section.lead ? h("p", { class: "section-lead" }, section.lead) : null);
+    const element = h(
+      "section",
+      {
+        id: section.id,
+        tabindex: "-1",
+        "aria-label": section.title || (section.id === "head" ? "The chosen head" : "The answer"),
+      },
+      section.title ? h("h2", {}, section.title) : null,
+      section.lead ? h("p", { class: "section-lead" }, section.lead) : null,
+    );
     main.append(element);
     return { section, element, link };
   });
-  if (sections.length === 0) main.append(h("section", {}, h("h2", {}, "Nothing to show"), h("p", {}, "The page was given no study.")));
+  if (sections.length === 0)
+    main.append(h("section", {}, h("h2", {}, "Nothing to show"), h("p", {}, "The page was given no study.")));
   page.replaceChildren(
-    h("a", { class: "skip", href: "#content", onclick: (event: Event) => { event.preventDefault(); main.focus(); } }, "Skip to the content"),
-    h("header", { class: "top" }, h("div", { class: "brand" }, h("span", { class: "mark", "aria-hidden": "true" }, h("i"), h("i"), h("i"), h("i"), h("i"), h("i"), h("i"), h("i"), h("i")),
-      h("span", {}, "headwise"), title ? h("span", { class: "of" }, title) : null), links, theme),
-    main);
-  window.addEventListener("hashchange", () => { if (study.head(head_of_address()) && head_of_address() !== selected()) select(head_of_address()); });
+    h(
+      "a",
+      {
+        class: "skip",
+        href: "#content",
+        onclick: (event: Event) => {
+          event.preventDefault();
+          main.focus();
+        },
+      },
+      "Skip to the content",
+    ),
+    h(
+      "header",
+      { class: "top" },
+      h(
+        "div",
+        { class: "brand" },
+        h(
+          "span",
+          { class: "mark", "aria-hidden": "true" },
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+          h("i"),
+        ),
+        h("span", {}, "headwise"),
+        title ? h("span", { class: "of" }, title) : null,
+      ),
+      links,
+      theme,
+    ),
+    main,
+  );
+  window.addEventListener("hashchange", () => {
+    if (study.head(head_of_address()) && head_of_address() !== selected()) select(head_of_address());
+  });
   void draw_all(places);
 }
 

@@ -4,56 +4,178 @@ import { type Study } from "./data";
 import { format, h } from "./dom";
 import { figure, plot } from "./figure";
 
-export interface Change { what: string; before: number; after: number; unit?: string }
+export interface Change {
+  what: string;
+  before: number;
+  after: number;
+  unit?: string;
+}
 
 /// Before and after, from the pruned model, else from what the plan expects.
 export function changes(study: Study): Change[] {
-  const prune = study.data.summary?.prune, expected = study.data.plan?.expected ?? {}, rows: Change[] = [];
+  const prune = study.data.summary?.prune,
+    expected = study.data.plan?.expected ?? {},
+    rows: Change[] = [];
   if (prune?.before && prune?.after) {
     const { before, after } = prune;
-    for (const [name, what] of [["heads", "heads"], ["parameters", "parameters"], ["attention_parameters", "parameters in attention"], ["bytes", "bytes of weights"]]) {
-      if (before[name] !== undefined && after[name] !== undefined) rows.push({ what, before: before[name], after: after[name] });
+    for (const [name, what] of [
+      ["heads", "heads"],
+      ["parameters", "parameters"],
+      ["attention_parameters", "parameters in attention"],
+      ["bytes", "bytes of weights"],
+    ]) {
+      if (before[name] !== undefined && after[name] !== undefined)
+        rows.push({ what, before: before[name], after: after[name] });
     }
-    if (before.loss && after.loss) rows.push({ what: `${before.loss.task} loss`, before: before.loss.value, after: after.loss.value });
+    if (before.loss && after.loss)
+      rows.push({ what: `${before.loss.task} loss`, before: before.loss.value, after: after.loss.value });
     for (const [score, value] of Object.entries(before.loss ?? {})) {
-      if (!["task", "value", "examples", "tokens"].includes(score) && typeof value === "number" && typeof after.loss?.[score] === "number") rows.push({ what: score, before: value, after: after.loss[score] });
+      if (
+        !["task", "value", "examples", "tokens"].includes(score) &&
+        typeof value === "number" &&
+        typeof after.loss?.[score] === "number"
+      )
+        rows.push({ what: score, before: value, after: after.loss[score] });
     }
     (before.speed ?? []).forEach((speed: any, i: number) => {
-      if (after.speed?.[i]) rows.push({ what: `ms for ${speed.texts} × ${speed.tokens} tokens`, before: 1000 * speed.seconds, after: 1000 * after.speed[i].seconds });
+      if (after.speed?.[i])
+        rows.push({
+          what: `ms for ${speed.texts} × ${speed.tokens} tokens`,
+          before: 1000 * speed.seconds,
+          after: 1000 * after.speed[i].seconds,
+        });
     });
     return rows;
   }
   for (const name of Object.keys(expected)) {
-    if (expected[`${name}_before`] !== undefined) rows.push({ what: name.replace(/_/g, " "), before: expected[`${name}_before`], after: expected[name] });
+    if (expected[`${name}_before`] !== undefined)
+      rows.push({ what: name.replace(/_/g, " "), before: expected[`${name}_before`], after: expected[name] });
   }
   return rows;
 }
 
 function before_after(study: Study): HTMLElement | null {
-  const rows = changes(study), prune = study.data.summary?.prune;
+  const rows = changes(study),
+    prune = study.data.summary?.prune;
   if (rows.length === 0) return null;
-  return h("div", { class: "card" }, h("h3", {}, prune ? "Before and after" : "What the plan expects"),
-    h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, ""), h("th", { class: "number" }, "before"), h("th", { class: "number" }, "after"), h("th", { class: "number" }, "ratio"))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.what), h("td", { class: "number" }, format(row.before)), h("td", { class: "number" }, format(row.after)),
-        h("td", { class: "number" }, row.before ? (row.after / row.before).toFixed(3) : ""))))),
-    prune?.proof ? h("p", { class: "note" }, `Proof: the smaller model says what the original says with these heads switched off; largest difference ${prune.proof.max_difference.toExponential(1)} of the largest hidden state, on ${format(prune.proof.texts)} texts.`) : null);
+  return h(
+    "div",
+    { class: "card" },
+    h("h3", {}, prune ? "Before and after" : "What the plan expects"),
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", {}, ""),
+          h("th", { class: "number" }, "before"),
+          h("th", { class: "number" }, "after"),
+          h("th", { class: "number" }, "ratio"),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, row.what),
+            h("td", { class: "number" }, format(row.before)),
+            h("td", { class: "number" }, format(row.after)),
+            h("td", { class: "number" }, row.before ? (row.after / row.before).toFixed(3) : ""),
+          ),
+        ),
+      ),
+    ),
+    prune?.proof
+      ? h(
+          "p",
+          { class: "note" },
+          `Proof: the smaller model says what the original says with these heads switched off; largest difference ${prune.proof.max_difference === 0 ? "0" : prune.proof.max_difference.toExponential(1)} of the largest hidden state, on ${format(prune.proof.texts)} texts.`,
+        )
+      : null,
+  );
 }
 
 function curves(study: Study): HTMLElement | null {
   const all = study.data.plan?.curves ?? {};
-  const points = Object.entries(all as { [order: string]: { removed: number; loss: number; score?: number }[] }).flatMap(([order, curve]) => curve.map((point) => ({ order, ...point })));
+  const points = Object.entries(
+    all as { [order: string]: { removed: number; loss: number; score?: number }[] },
+  ).flatMap(([order, curve]) => curve.map((point) => ({ order, ...point })));
   if (points.length === 0) return null;
-  const orders = Object.keys(all), task = study.data.verdict?.loss?.task ?? "";
-  const removed = study.dropped.size, loss = study.data.plan?.expected?.loss;
+  const orders = Object.keys(all),
+    task = study.data.verdict?.loss?.task ?? "";
+  const removed = study.dropped.size,
+    loss = study.data.plan?.expected?.loss;
   const ends = orders.map((order) => points.filter((p) => p.order === order).at(-1)!);
-  const made = figure({ title: "Quality over heads removed", name: "pruning", rows: () => points, note: `The ${task} loss without the first heads of each order; lower is better.${loss !== undefined ? " The ring is the chosen plan." : ""} An order that is no better than random says nothing.` },
-    () => plot({ label: "Loss over heads removed, for every order", width: 515, height: 320, marginRight: 90, x: { label: "heads removed", labelArrow: "none" }, y: { label: `${task} loss`, grid: true, labelArrow: "none" }, marks: [
-      Plot.line(points.filter((d) => d.order === "random"), { x: "removed", y: "loss", stroke: "var(--soft)", strokeWidth: 2, strokeDasharray: "4 3" }),
-      Plot.line(points.filter((d) => d.order !== "random"), { x: "removed", y: "loss", z: "order", stroke: (d: { order: string }) => (d.order === study.data.plan?.order ? "var(--accent)" : "var(--second)"), strokeWidth: 2 }),
-      Plot.dot(points, { x: "removed", y: "loss", r: 2.5, fill: (d: { order: string }) => (d.order === "random" ? "var(--soft)" : "var(--accent)"), channels: { order: "order" }, tip: { format: { fill: false, z: false } } }),
-      Plot.text(ends, { x: "removed", y: "loss", text: "order", dx: 8, textAnchor: "start", fill: "var(--ink)" }),
-      loss !== undefined ? Plot.dot([{ removed, loss }], { x: "removed", y: "loss", r: 8, stroke: "var(--strong)", strokeWidth: 2.5 }) : null,
-      loss !== undefined ? Plot.text([{ removed, loss }], { x: "removed", y: "loss", text: () => `${removed} go`, dy: -18, fontWeight: 600, fill: "var(--strong)" }) : null], color: { type: "identity" } }));
+  const made = figure(
+    {
+      title: "Quality over heads removed",
+      name: "pruning",
+      rows: () => points,
+      note: `The ${task} loss without the first heads of each order; lower is better.${loss !== undefined ? " The ring is the chosen plan." : ""} An order that is no better than random says nothing.`,
+    },
+    () =>
+      plot({
+        label: "Loss over heads removed, for every order",
+        width: 515,
+        height: 320,
+        marginRight: 90,
+        x: { label: "heads removed", labelArrow: "none" },
+        y: { label: `${task} loss`, grid: true, labelArrow: "none" },
+        marks: [
+          Plot.line(
+            points.filter((d) => d.order === "random"),
+            { x: "removed", y: "loss", stroke: "var(--soft)", strokeWidth: 2, strokeDasharray: "4 3" },
+          ),
+          Plot.line(
+            points.filter((d) => d.order !== "random"),
+            {
+              x: "removed",
+              y: "loss",
+              z: "order",
+              stroke: (d: { order: string }) =>
+                d.order === study.data.plan?.order ? "var(--accent)" : "var(--second)",
+              strokeWidth: 2,
+            },
+          ),
+          Plot.dot(points, {
+            x: "removed",
+            y: "loss",
+            r: 2.5,
+            fill: (d: { order: string }) => (d.order === "random" ? "var(--soft)" : "var(--accent)"),
+            channels: { order: "order" },
+            tip: { format: { fill: false, z: false } },
+          }),
+          Plot.text(ends, { x: "removed", y: "loss", text: "order", dx: 8, textAnchor: "start", fill: "var(--ink)" }),
+          loss !== undefined
+            ? Plot.dot([{ removed, loss }], {
+                x: "removed",
+                y: "loss",
+                r: 8,
+                stroke: "var(--strong)",
+                strokeWidth: 2.5,
+              })
+            : null,
+          loss !== undefined
+            ? Plot.text([{ removed, loss }], {
+                x: "removed",
+                y: "loss",
+                text: () => `${removed} go`,
+                dy: -18,
+                fontWeight: 600,
+                fill: "var(--strong)",
+              })
+            : null,
+        ],
+        color: { type: "identity" },
+      }),
+  );
   return made.element;
 }
 

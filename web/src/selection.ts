@@ -5,7 +5,9 @@ const listeners: Listener[] = [];
 let current = "";
 
 export const selected = () => current;
-export function on_select(listener: Listener) { listeners.push(listener); }
+export function on_select(listener: Listener) {
+  listeners.push(listener);
+}
 
 export function select(head: string, by_user = true) {
   if (!head) return;

@@ -6,7 +6,10 @@ import { open_page } from "./browser.mjs";
 import { serve_mock } from "./mock_server.mjs";
 
 const template = readFileSync(new URL("../dist/page.html", import.meta.url), "utf8");
-const live_page = template.replace('<script id="headwise-live" type="application/json">false', '<script id="headwise-live" type="application/json">true');
+const live_page = template.replace(
+  '<script id="headwise-live" type="application/json">false',
+  '<script id="headwise-live" type="application/json">true',
+);
 // While the server is away, the browser itself reports the failed requests.
 const away = [/net::ERR_/, /Failed to load resource/];
 const first_bar = (page) => page.locator("#try .output.gated li .number").first();
@@ -77,7 +80,7 @@ test("the server goes away and comes back", async () => {
   const returned = await serve_mock(live_page, { port: server.port });
   await page.waitForSelector("#try .banner[hidden]", { state: "attached" });
   await page.waitForFunction(() => document.querySelector("#try [role=status]").textContent.startsWith("6 tokens"));
-  assert.ok(await page.locator("#try .output.gated li").count() > 0, "gates are kept");
+  assert.ok((await page.locator("#try .output.gated li").count()) > 0, "gates are kept");
   await page.waitForSelector("#try .job :text('gone')");
   await done();
   await returned.close();
@@ -87,12 +90,17 @@ test("whatever is typed stays text", async () => {
   const server = await serve_mock(live_page);
   const { page, done } = await open_page(`http://127.0.0.1:${server.port}/`);
   await page.waitForSelector("#try .output li");
-  await page.fill("#try textarea", "</script><script>window.hacked=1</script> <img/src=x/onerror=window.hacked=2> שלום 👩‍👩‍👧‍👦");
+  await page.fill(
+    "#try textarea",
+    "</script><script>window.hacked=1</script> <img/src=x/onerror=window.hacked=2> שלום 👩‍👩‍👧‍👦",
+  );
   await page.waitForFunction(() => document.querySelector("#try [role=status]").textContent.startsWith("6 tokens"));
   assert.match(await page.locator("#try .tokens.left").innerText(), /<img/);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   await page.fill("#try textarea", "ab ".repeat(3333));
-  await page.waitForFunction(() => /cut to the first 128/.test(document.querySelector("#try [role=status]").textContent));
+  await page.waitForFunction(() =>
+    /cut to the first 128/.test(document.querySelector("#try [role=status]").textContent),
+  );
   await page.fill("#try textarea", "x".repeat(10_001));
   await page.waitForFunction(() => /At most 10,000/.test(document.querySelector("#try [role=status]").textContent));
   await page.fill("#try textarea", "");

@@ -4,9 +4,28 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { open_page } from "./browser.mjs";
-import { folder, made_up_study, made_up_sweep, made_up_training, minilm_study, report, small_study, url_of } from "./studies.mjs";
+import {
+  folder,
+  made_up_study,
+  made_up_sweep,
+  made_up_training,
+  minilm_study,
+  report,
+  small_study,
+  url_of,
+} from "./studies.mjs";
 
-const study_sections = ["answer", "heads", "head", "layers", "composition", "redundancy", "importance", "pruning", "made"];
+const study_sections = [
+  "answer",
+  "heads",
+  "head",
+  "layers",
+  "composition",
+  "redundancy",
+  "importance",
+  "pruning",
+  "made",
+];
 const text_of = (page, selector) => page.locator(selector).innerText();
 
 async function all_sections(url, sections = study_sections) {
@@ -14,12 +33,26 @@ async function all_sections(url, sections = study_sections) {
   const shown = await page.$$eval("main > section", (found) => found.map((section) => section.id));
   assert.deepEqual(shown, sections);
   for (const id of sections) {
-    const size = await page.$eval(`#${id}`, (section) => ({ height: section.getBoundingClientRect().height, text: section.innerText.trim().length, drawings: section.querySelectorAll("svg, canvas, table, dl, [role=grid]").length }));
+    const size = await page.$eval(`#${id}`, (section) => ({
+      height: section.getBoundingClientRect().height,
+      text: section.innerText.trim().length,
+      drawings: section.querySelectorAll("svg, canvas, table, dl, [role=grid]").length,
+    }));
     assert.ok(size.height > 60 && size.text > 20 && size.drawings > 0, `${id}: ${JSON.stringify(size)}`);
   }
   // Nothing is wider than the screen, and everything that can be pressed has a name.
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "wider than the screen");
-  const nameless = await page.$$eval("button, select, input, textarea, a[href], [role=img]", (found) => found.filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.closest("label")?.textContent.trim())).map((one) => one.outerHTML.slice(0, 120)));
+  assert.ok(
+    await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
+    "wider than the screen",
+  );
+  const nameless = await page.$$eval("button, select, input, textarea, a[href], [role=img]", (found) =>
+    found
+      .filter(
+        (one) =>
+          !(one.getAttribute("aria-label") || one.textContent.trim() || one.closest("label")?.textContent.trim()),
+      )
+      .map((one) => one.outerHTML.slice(0, 120)),
+  );
   assert.deepEqual(nameless, []);
   return { page, done };
 }
@@ -37,9 +70,14 @@ test("the page that study itself leaves", async () => {
 
 test("a pruned model, whose layers have different heads left", async () => {
   const { page, done } = await all_sections(report(small_study("bert_pruned")));
-  const rows = await page.$$eval("#heads .grid-row[role=row]", (found) => found.map((row) => row.querySelectorAll("[data-head]").length));
+  const rows = await page.$$eval("#heads .grid-row[role=row]", (found) =>
+    found.map((row) => row.querySelectorAll("[data-head]").length),
+  );
   const evidence = JSON.parse(readFileSync(join(small_study("bert_pruned"), "evidence.json"), "utf8"));
-  assert.equal(rows.reduce((a, b) => a + b), evidence.heads.length);
+  assert.equal(
+    rows.reduce((a, b) => a + b),
+    evidence.heads.length,
+  );
   assert.ok(new Set(rows).size > 1, "its layers are not uneven");
   await done();
 });
@@ -51,9 +89,24 @@ test("MiniLM", { skip: minilm_study() ? false : "no MiniLM here: ./dev model min
 });
 
 test("encoder, decoder and cross attention", async () => {
-  const study = made_up_study("two-sided", [["enc.L0", 4], ["enc.L1", 3], ["dec.L0", 4], ["dec.L1", 1], ["cross.L0", 4], ["cross.L1", 2]], { target_tokens: ["<s>", "le", "chat"] });
+  const study = made_up_study(
+    "two-sided",
+    [
+      ["enc.L0", 4],
+      ["enc.L1", 3],
+      ["dec.L0", 4],
+      ["dec.L1", 1],
+      ["cross.L0", 4],
+      ["cross.L1", 2],
+    ],
+    { target_tokens: ["<s>", "le", "chat"] },
+  );
   const { page, done } = await all_sections(report(study));
-  assert.deepEqual(await page.$$eval("#heads .grid-kind h3", (found) => found.map((one) => one.textContent)), ["Encoder", "Decoder", "Cross attention"]);
+  assert.deepEqual(await page.$$eval("#heads .grid-kind h3", (found) => found.map((one) => one.textContent)), [
+    "Encoder",
+    "Decoder",
+    "Cross attention",
+  ]);
   await page.click('#heads [data-head="cross.L1.H1"]');
   assert.equal(await page.locator("#head .tokens.left .token").count(), 3);
   assert.equal(await page.locator("#head .tokens.right .token").count(), 16);
@@ -61,11 +114,15 @@ test("encoder, decoder and cross attention", async () => {
 });
 
 test("evidence alone is judged", async () => {
-  const study = small_study("bert"), alone = join(folder, "alone");
+  const study = small_study("bert"),
+    alone = join(folder, "alone");
   const { mkdirSync, copyFileSync } = await import("node:fs");
   mkdirSync(alone, { recursive: true });
   copyFileSync(join(study, "evidence.json"), join(alone, "evidence.json"));
-  const { done } = await all_sections(report(alone), study_sections.filter((id) => id !== "pruning"));
+  const { done } = await all_sections(
+    report(alone),
+    study_sections.filter((id) => id !== "pruning"),
+  );
   await done();
 });
 
@@ -80,9 +137,13 @@ test("a training and a sweep", async () => {
 });
 
 test("pick a measure, open a head, hover, filter, dark", async () => {
-  const study = made_up_study("middle", Array.from({ length: 12 }, (_, l) => [`L${l}`, 12]));
+  const study = made_up_study(
+    "middle",
+    Array.from({ length: 12 }, (_, l) => [`L${l}`, 12]),
+  );
   const { page, done } = await open_page(report(study));
-  const cell = (head) => `#heads [data-head="${head}"]`, color = (head) => page.$eval(cell(head), (one) => getComputedStyle(one).backgroundColor);
+  const cell = (head) => `#heads [data-head="${head}"]`,
+    color = (head) => page.$eval(cell(head), (one) => getComputedStyle(one).backgroundColor);
 
   const by_role = await color("L3.H1");
   await page.selectOption("#heads select", "entropy");
@@ -128,12 +189,26 @@ test("pick a measure, open a head, hover, filter, dark", async () => {
 });
 
 test("the keyboard alone", async () => {
-  const { page, done } = await open_page(report(made_up_study("keys", [["L0", 4], ["L1", 0], ["L2", 2], ["L3", 4]].filter(([, n]) => n > 0))));
-  const focused = () => page.evaluate(() => document.activeElement?.dataset?.head ?? document.activeElement?.textContent);
+  const { page, done } = await open_page(
+    report(
+      made_up_study(
+        "keys",
+        [
+          ["L0", 4],
+          ["L1", 0],
+          ["L2", 2],
+          ["L3", 4],
+        ].filter(([, n]) => n > 0),
+      ),
+    ),
+  );
+  const focused = () =>
+    page.evaluate(() => document.activeElement?.dataset?.head ?? document.activeElement?.textContent);
   await page.keyboard.press("Tab");
   assert.equal(await focused(), "Skip to the content");
   await page.keyboard.press("Enter");
-  for (let i = 0; i < 40 && !(await page.evaluate(() => document.activeElement?.closest("#heads [role=grid]"))); ++i) await page.keyboard.press("Tab");
+  for (let i = 0; i < 40 && !(await page.evaluate(() => document.activeElement?.closest("#heads [role=grid]"))); ++i)
+    await page.keyboard.press("Tab");
   await page.keyboard.press("Home");
   const row = (await focused()).split(".")[0];
   for (const key of ["ArrowUp", "ArrowUp", "ArrowUp"]) await page.keyboard.press(key);
@@ -147,18 +222,51 @@ test("the keyboard alone", async () => {
   assert.match(await text_of(page, "#head h2"), /L2\.H1/);
   await page.keyboard.press("Escape");
   assert.ok(await page.locator(".tip").isHidden());
-  for (let i = 0; i < 60 && !(await page.evaluate(() => document.activeElement?.matches("#head .token"))); ++i) await page.keyboard.press("Tab");
+  for (let i = 0; i < 60 && !(await page.evaluate(() => document.activeElement?.matches("#head .token"))); ++i)
+    await page.keyboard.press("Tab");
   await page.keyboard.press("ArrowDown");
   assert.match(await text_of(page, "#head .attention [role=status]"), /the looks at/);
   await done();
 });
 
 test("hostile tokens are text", async () => {
-  const long = "x".repeat(10_000), tokens = ["</script><script>window.hacked=1</script>", "<!--", "<img src=x onerror=window.hacked=2>", "]]>", "\u202Eright to left", "שלום", "مرحبا", "👩‍👩‍👧‍👦", "\u0000", "'\"&amp;", long, "=1+1"];
-  const study = made_up_study("hostile", [["L0", 3], ["L1", 3]], { tokens });
-  const rename = (part, change) => { const file = join(study, `${part}.json`), value = JSON.parse(readFileSync(file, "utf8")); change(value); writeFileSync(file, JSON.stringify(value)); };
-  rename("verdict", (verdict) => { verdict.model.name = tokens[0]; verdict.heads[0].words = tokens[2]; });
-  rename("evidence", (evidence) => { evidence.model.name = tokens[0]; evidence.corpus.text.name = tokens[1]; });
+  const long = "x".repeat(10_000),
+    tokens = [
+      "</script><script>window.hacked=1</script>",
+      "<!--",
+      "<img src=x onerror=window.hacked=2>",
+      "]]>",
+      "\u202Eright to left",
+      "שלום",
+      "مرحبا",
+      "👩‍👩‍👧‍👦",
+      "\u0000",
+      "'\"&amp;",
+      long,
+      "=1+1",
+    ];
+  const study = made_up_study(
+    "hostile",
+    [
+      ["L0", 3],
+      ["L1", 3],
+    ],
+    { tokens },
+  );
+  const rename = (part, change) => {
+    const file = join(study, `${part}.json`),
+      value = JSON.parse(readFileSync(file, "utf8"));
+    change(value);
+    writeFileSync(file, JSON.stringify(value));
+  };
+  rename("verdict", (verdict) => {
+    verdict.model.name = tokens[0];
+    verdict.heads[0].words = tokens[2];
+  });
+  rename("evidence", (evidence) => {
+    evidence.model.name = tokens[0];
+    evidence.corpus.text.name = tokens[1];
+  });
   const { page, done } = await all_sections(report(study));
   await page.click('#heads [data-head="L0.H0"]');
   const shown = await page.$$eval("#head .tokens.left .token", (found) => found.map((one) => one.title));
@@ -175,8 +283,18 @@ test("hostile tokens are text", async () => {
 });
 
 test("numbers and plots can be taken away", async () => {
-  const { page, done } = await open_page(report(made_up_study("away", [["L0", 4], ["L1", 4]])));
-  const saved = async (selector) => { const [download] = await Promise.all([page.waitForEvent("download"), page.click(selector)]); return { name: download.suggestedFilename(), text: readFileSync(await download.path(), "utf8") }; };
+  const { page, done } = await open_page(
+    report(
+      made_up_study("away", [
+        ["L0", 4],
+        ["L1", 4],
+      ]),
+    ),
+  );
+  const saved = async (selector) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
+    return { name: download.suggestedFilename(), text: readFileSync(await download.path(), "utf8") };
+  };
   const json = await saved("#made button >> nth=0");
   assert.equal(JSON.parse(json.text).evidence.heads.length, 8);
   const csv = await saved("#made button >> nth=1");
@@ -188,20 +306,42 @@ test("numbers and plots can be taken away", async () => {
 });
 
 test("it prints: all sections, in light colours", async () => {
-  const { page, done } = await open_page(report(made_up_study("print", [["L0", 4], ["L1", 4]])), { colorScheme: "dark" });
+  const { page, done } = await open_page(
+    report(
+      made_up_study("print", [
+        ["L0", 4],
+        ["L1", 4],
+      ]),
+    ),
+    { colorScheme: "dark" },
+  );
   const pdf = await page.pdf({ format: "A4" });
   assert.ok(pdf.length > 20_000);
   await done();
 });
 
 test("a narrow screen", async () => {
-  const { page, done } = await open_page(report(made_up_study("narrow", [["L0", 12], ["L1", 12]])), { viewport: { width: 400, height: 800 } });
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "wider than the screen");
+  const { page, done } = await open_page(
+    report(
+      made_up_study("narrow", [
+        ["L0", 12],
+        ["L1", 12],
+      ]),
+    ),
+    { viewport: { width: 400, height: 800 } },
+  );
+  assert.ok(
+    await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
+    "wider than the screen",
+  );
   await done();
 });
 
 test("a report of 144 heads is under 3 MB", async () => {
-  const study = made_up_study("bert-base", Array.from({ length: 12 }, (_, l) => [`L${l}`, 12]));
+  const study = made_up_study(
+    "bert-base",
+    Array.from({ length: 12 }, (_, l) => [`L${l}`, 12]),
+  );
   report(study);
   const { statSync } = await import("node:fs");
   const bytes = statSync(new URL(report(study))).size;

@@ -5,15 +5,30 @@ import { close_browser, open_page } from "./browser.mjs";
 import { report, root } from "./studies.mjs";
 
 const [study, out = join(root, "docs/images")] = process.argv.slice(2);
-if (!study) { console.error("usage: ./dev page --screenshots STUDY"); process.exit(2); }
-const head = process.env.HEADWISE_HEAD ?? "L3.H1", url = report(study), size = { viewport: { width: 1180, height: 860 } };
+if (!study) {
+  console.error("usage: ./dev page --screenshots STUDY");
+  process.exit(2);
+}
+const head = process.env.HEADWISE_HEAD ?? "L3.H1",
+  url = report(study),
+  size = { viewport: { width: 1180, height: 1010 }, reducedMotion: "reduce" };
 
-const still = ".top { position: static !important; }";  // pictures of parts show no header
+const still = ".top { position: static !important; }"; // pictures of parts show no header
 
 async function shoot(page, name, selector, { below = 0, height } = {}) {
-  const box = selector ? await page.locator(selector).boundingBox() : { x: 0, y: 0, width: 1180, height: 860 };
-  const top = await page.evaluate(() => window.scrollY), margin = selector ? 14 : 0;
-  await page.screenshot({ path: join(out, `${name}.png`), fullPage: true, clip: { x: Math.max(0, box.x - margin), y: Math.max(0, box.y + top - margin), width: Math.min(1180, box.width + 2 * margin), height: Math.min(height ?? 1e9, box.height + 2 * margin + below) } });
+  const top = await page.evaluate(() => window.scrollY);
+  const box = selector ? await page.locator(selector).boundingBox() : { x: 0, y: 0, width: 1180, height: 1010 };
+  const margin = selector ? 14 : 0;
+  await page.screenshot({
+    path: join(out, `${name}.png`),
+    fullPage: true,
+    clip: {
+      x: Math.max(0, box.x - margin),
+      y: Math.max(0, box.y + top - margin),
+      width: Math.min(1180, box.width + 2 * margin),
+      height: Math.min(height ?? 1e9, box.height + 2 * margin + below),
+    },
+  });
   console.log(join(out, `${name}.png`));
 }
 

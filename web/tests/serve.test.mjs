@@ -10,12 +10,25 @@ import { folder, program, small_study } from "./studies.mjs";
 /// The program, once it listens. `--json` says where in one document.
 async function serve(port = 0) {
   const study = small_study("bert");
-  const child = spawn(program, ["serve", join(folder, "bert"), study, "--port", String(port), "--json", "--quiet"], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(program, ["serve", join(folder, "bert"), study, "--port", String(port), "--json", "--quiet"], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   process.on("exit", () => child.kill("SIGKILL"));
   let text = "";
   for await (const line of createInterface({ input: child.stdout })) {
     text += line;
-    try { return { url: JSON.parse(text).url, close: (signal = "SIGTERM") => new Promise((resolve) => { child.once("exit", resolve); child.kill(signal); }) }; } catch { /* not whole yet */ }
+    try {
+      return {
+        url: JSON.parse(text).url,
+        close: (signal = "SIGTERM") =>
+          new Promise((resolve) => {
+            child.once("exit", resolve);
+            child.kill(signal);
+          }),
+      };
+    } catch {
+      /* not whole yet */
+    }
   }
   throw new Error("headwise serve ended");
 }
@@ -36,7 +49,10 @@ test("serve: type, gate, see the change, ablate; killed and started again", asyn
   await page.click("#try .toggle-head");
   await page.waitForSelector("#try .output.gated li");
   await page.click("#try .close-group");
-  await page.waitForFunction((heads) => document.querySelector("#try .output.gated h4").textContent.includes(`${heads} gates`), await page.locator('#try [data-head^="L0."]').count());
+  await page.waitForFunction(
+    (heads) => document.querySelector("#try .output.gated h4").textContent.includes(`${heads} gates`),
+    await page.locator('#try [data-head^="L0."]').count(),
+  );
   assert.notEqual((await output(page, ".gated")).split("\n").slice(1).join(), before.split("\n").slice(1).join());
   await page.click("#try .start-ablation");
   await page.waitForSelector("#try .job svg");
