@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -160,7 +161,9 @@ class Study {
   Json summarise() const {
     std::map<std::string, int64_t> roles, standings;
     for (const HeadVerdict& head : verdict_.heads) {
-      for (const Role& role : head.roles) ++roles[role.role];
+      std::set<std::string> own;  // a head may know several relations
+      for (const Role& role : head.roles) own.insert(role.role);
+      for (const std::string& role : own) ++roles[role];
       if (head.standing) ++standings[std::string(to_string(*head.standing))];
     }
     return {{"schema", 1},
