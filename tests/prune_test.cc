@@ -160,7 +160,8 @@ TEST_P(PrunedModels, TheProofCanFail) {
   const TemporaryFolder temporary;
   const fs::path folder = golden_model(GetParam());
   const Model model = Model::load(folder);
-  const std::vector<std::string> drop = every_third(model, 1);
+  std::vector<std::string> drop = every_third(model, 1);
+  if (drop.empty()) drop = every_third(model, 0);  // those were pruned before
   prune_to(folder, drop, temporary.path() / "compact");
   prune_to(folder, drop, temporary.path() / "masked", {.form = PruneForm::masked});
   const Model compact = Model::load(temporary.path() / "compact"),
