@@ -18,6 +18,7 @@
 #include "headwise/model/model.h"
 #include "headwise/model/summary.h"
 #include "io/io_testing.h"
+#include "prune/proof.h"
 
 namespace headwise {
 namespace {
@@ -151,6 +152,27 @@ TEST_P(PrunedModels, CanBePrunedAgain) {
               kTolerance)
         << "round " << round;
   }
+}
+
+/// A hundredth of a head is more than rounding.
+TEST_P(PrunedModels, TheProofCanFail) {
+  const TemporaryFolder temporary;
+  const fs::path folder = golden_model(GetParam());
+  const Model model = Model::load(folder);
+  std::vector<std::string> drop = every_third(model, 1);
+  if (drop.empty()) drop = every_third(model, 0);  // those were pruned before
+  prune_to(folder, drop, temporary.path() / "compact");
+  prune_to(folder, drop, temporary.path() / "masked", {.form = PruneForm::masked});
+  const Model compact = Model::load(temporary.path() / "compact"),
+              masked = Model::load(temporary.path() / "masked");
+  const Texts texts(model.config());
+  std::vector<float> gates = gates_without(model, drop);
+  const auto proof = [&] {
+    return compare_forms(compact, masked, model, gates, texts.source, texts.target);
+  };
+  EXPECT_NO_THROW(require_same(proof(), model, "out"));
+  std::ranges::replace(gates, 0.f, 0.01f);
+  EXPECT_THAT(error_of([&] { require_same(proof(), model, "out"); }).what, HasSubstr("not kept"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PrunedModels, testing::ValuesIn(all_models()),
@@ -444,6 +466,25 @@ TEST(Prune, RefusesWhatIsNotThereAndWhatIs) {
   EXPECT_TRUE(fs::exists(temporary.path() / "empty" / "config.json"));
   EXPECT_THAT(error_of([] { prune_form("small"); }).expected, HasSubstr("masked, compact"));
   EXPECT_THAT(error_of([] { compensation("all"); }).expected, HasSubstr("least_squares"));
+}
+
+TEST(Prune, AsksForAMapOfClasses) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path() / "bert";
+  fs::copy(golden_model("bert"), folder);
+  const auto config_with = [&](const json& map) {
+    json config = json::parse(contents_of(golden_model("bert") / "config.json"));
+    config["auto_map"] = map;
+    temporary.write("bert/config.json", config.dump());
+  };
+  config_with(json::array());
+  EXPECT_THAT(error_of([&] { prune_to(folder, {"L0.H1"}, temporary.path() / "out"); }).where,
+              HasSubstr("auto_map"));
+  config_with(nullptr);
+  prune_to(folder, {"L0.H1"}, temporary.path() / "out");
+  EXPECT_TRUE(
+      json::parse(contents_of(temporary.path() / "out" / "config.json"))["auto_map"].contains(
+          "AutoModel"));
 }
 
 TEST(Prune, AModelIsAsFastAsItself) {

@@ -28,32 +28,9 @@ namespace {
 struct PlanVerb {
   std::string verdict{}, model{}, loss{}, order{}, keep{}, max_loss{};
   std::vector<std::string> data{}, curves{};
-  int64_t sample = 0;
+  std::optional<int64_t> sample{}, draws{}, step{};
   PlanOptions plan{};
 };
-
-/// "0.6" or "60%".
-std::optional<double> parse_share(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  if (percent) text.remove_suffix(1);
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || after != end || !std::isfinite(value) || value < 0) {
-    return std::nullopt;
-  }
-  return percent ? value / 100 : value;
-}
-
-/// At most 1 unless told.
-CLI::Validator is_share(double most = 1) {
-  const auto check = [most](const std::string& text) -> std::string {
-    const std::optional<double> share = parse_share(text);
-    if (!share) return fmt::format("{} is no share, such as 0.6 or 60%", text);
-    return *share <= most ? "" : fmt::format("{} is more than all", text);
-  };
-  return CLI::Validator(check, "");
-}
 
 /// The budgets that were asked for, by their options.
 std::vector<const char*> budgets(const PlanVerb& verb) {
@@ -97,6 +74,12 @@ void check(const PlanVerb& verb) {
     misuse("--uniform: --model says how heads share keys and biases");
   }
   if (!verb.loss.empty() && verb.data.empty()) misuse("--loss: --data names what it is taken over");
+  if (verb.sample && verb.data.empty()) misuse("--sample: --data names what it is drawn from");
+  if (verb.draws && verb.curves.empty())
+    misuse("--draws: of random orders beside those of --curves");
+  const bool greedy =
+      verb.order == "greedy" || std::ranges::find(verb.curves, "greedy") != verb.curves.end();
+  if (verb.step && !greedy) misuse("--step: of --order greedy, or of its curve: --curves greedy");
 }
 
 EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verdict& verdict,
@@ -111,7 +94,7 @@ EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verd
   if (!verb.loss.empty()) task = loss_task(verb.loss);
   EvaluationSet set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()),
                                       *session.tokenizer(), session.config(), common.seed);
-  if (verb.sample > 0) sample_examples(set, verb.sample, common.seed);
+  if (verb.sample) sample_examples(set, *verb.sample, common.seed);
   return set;
 }
 
@@ -122,6 +105,8 @@ void make_plan(PlanVerb verb, const CommonOptions& common) {
   if (!verb.max_loss.empty()) verb.plan.max_loss = parse_share(verb.max_loss);
   if (!verb.order.empty()) verb.plan.order = head_order(verb.order);
   for (const std::string& order : verb.curves) verb.plan.curves.push_back(head_order(order));
+  verb.plan.draws = verb.draws.value_or(verb.plan.draws);
+  verb.plan.step = verb.step.value_or(verb.plan.step);
   verb.plan.seed = common.seed;
 
   PlanData data;
@@ -163,8 +148,7 @@ void add_budgets(CLI::App& verb, PlanVerb& options) {
       ->type_name("N")
       ->group(group);
   verb.add_option("--speedup", options.plan.speedup,
-                  "A forward pass gets so many times as fast on this machine, as far as can be "
-                  "predicted")
+                  "A forward pass gets so many times as fast, measured on this machine")
       ->check(finite(1))
       ->type_name("S")
       ->group(group);
@@ -226,12 +210,11 @@ void add_measuring(CLI::App& verb, PlanVerb& options) {
       ->check(is_order())
       ->type_name("LIST")
       ->group(group);
-  verb.add_option("--draws", options.plan.draws,
-                  "Random orders that a curve is the mean of; default: 5")
+  verb.add_option("--draws", options.draws, "Random orders that a curve is the mean of; default: 5")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--step", options.plan.step,
+  verb.add_option("--step", options.step,
                   "Greedy: heads that go before the others are measured again; default: 1")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N")

@@ -28,13 +28,18 @@ struct PruneVerb {
   int64_t rounds = 1;
   std::optional<int64_t> epochs{};
   std::optional<double> rate{};
+
+  bool gates = false;
+  std::string keep{}, weights{};
+  std::optional<int64_t> heads{}, at_least{}, gate_epochs{};
 };
 
 constexpr int64_t kProbes = 40, kTranslated = 8;  // sentences, where no text is given
 
 std::vector<std::string> heads_to_drop(const PruneVerb& verb) {
   if (!verb.drop.empty()) return {verb.drop};
-  if (verb.plan.empty()) misuse("prune: give a plan.json, or --drop L3.H1,L4");
+  if (verb.gates) return {};
+  if (verb.plan.empty()) misuse("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
   return read_plan(verb.plan).drop;
 }
 
@@ -102,8 +107,40 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
   }
 }
 
+void check_gates(const PruneVerb& verb) {
+  if (!verb.gates) {
+    if (!verb.keep.empty() || verb.heads || verb.at_least || verb.gate_epochs ||
+        !verb.weights.empty()) {
+      misuse(
+          "--keep, --heads, --at-least, --gate-epochs, --gate-weights: of --gates; a plan has its "
+          "own");
+    }
+    return;
+  }
+  if (!verb.plan.empty() || !verb.drop.empty()) {
+    misuse("--gates: instead of a plan or --drop, not beside them");
+  }
+  if (verb.recover.empty()) misuse("--gates: --recover names what they are learned from");
+  if (verb.keep.empty() == !verb.heads) {
+    misuse("--gates: --keep 0.5 or --heads 40 says how many heads may stay");
+  }
+  if (verb.rounds > 1) misuse("--iterative: gates close one after the other anyway");
+}
+
+GateOptions gates_of(const PruneVerb& verb, const FineTuneOptions& training) {
+  GateOptions gates{.heads = verb.heads,
+                    .uniform = verb.form == "uniform",
+                    .train_weights = verb.weights != "frozen",
+                    .training = training};
+  if (!verb.keep.empty()) gates.keep = parse_share(verb.keep);
+  gates.at_least = verb.at_least.value_or(gates.at_least);
+  gates.training.epochs = verb.gate_epochs.value_or(training.epochs);
+  return gates;
+}
+
 void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   check(verb, common);
+  check_gates(verb);
   PruneWork work{.drop = heads_to_drop(verb),
                  .how = {.form = prune_form(verb.form),
                          .compensate = compensation(verb.compensate),
@@ -113,6 +150,7 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   work.training.seed = common.seed;
   work.training.epochs = verb.epochs.value_or(work.training.epochs);
   work.training.optimizer.rate = verb.rate.value_or(work.training.optimizer.rate);
+  if (verb.gates) work.gates = gates_of(verb, work.training);
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   const Session session(verb.input);
@@ -126,6 +164,36 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   note(common, fmt::format("{} has the pruned model", common.out));
 }
 
+void add_gates(CLI::App& verb, PruneVerb& options) {
+  const char* const group = "Gates";
+  verb.add_flag("--gates", options.gates,
+                "Instead of a plan: learn on the file of --recover which heads can go, by gates "
+                "that close; DIR.plan.json gets the plan that came of it")
+      ->group(group);
+  verb.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
+      ->check(is_share())
+      ->type_name("SHARE")
+      ->group(group);
+  verb.add_option("--heads", options.heads, "At most so many heads stay")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--at-least", options.at_least, "So many heads stay in every layer; default: 1")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
+      ->type_name("K")
+      ->group(group);
+  verb.add_option("--gate-epochs", options.gate_epochs,
+                  "Over the file, while gates are learned; default: that of --epochs")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--gate-weights", options.weights,
+                  "Of the model, along with the gates: trained (default) or frozen")
+      ->check(CLI::IsMember({"trained", "frozen"}).description(""))
+      ->type_name("HOW")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_prune(CLI::App& app, CommonOptions& common) {
@@ -137,7 +205,8 @@ void add_prune(CLI::App& app, CommonOptions& common) {
       "without any, built-in sentences.\n\n"
       "Example:\n"
       "  headwise prune ./minilm plan.json -o ./minilm-pruned\n"
-      "  headwise prune ./minilm --drop L3.H1,L4 --compensate mean --input reviews.txt -o ./small",
+      "  headwise prune ./minilm --drop L3.H1,L4 --compensate mean --input reviews.txt -o ./small\n"
+      "  headwise prune ./sst2 --gates --keep 0.5 --recover train.tsv --loss classify -o ./half",
       common, [options, &common] { prune_model(*options, common); });
   add_inputs(verb, options->input);
   verb.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
@@ -179,6 +248,7 @@ void add_prune(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
+  add_gates(verb, *options);
   verb.add_option("--tokens", options->tokens,
                   "Length of the texts whose speed is measured; default: 128")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))

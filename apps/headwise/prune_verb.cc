@@ -15,6 +15,7 @@
 #include "headwise/core/error.h"
 #include "headwise/observe/observe.h"
 #include "headwise/prune/recover.h"
+#include "io/file.h"
 #include "json_writer.h"
 #include "progress.h"
 #include "prune/pruned_folder.h"
@@ -81,10 +82,22 @@ void write_state(JsonWriter& json, const char* name, const PrunedState& state,
   json.end_object();
 }
 
-/// A new folder beside the result, for rounds before the last one; gone at the end.
+void write_gates(JsonWriter& json, const PruneOutcome& outcome) {
+  json.key("gates");
+  json.begin_object();
+  json.field("plan", outcome.plan);
+  json.key("values");
+  json.begin_object();
+  for (const auto& [head, gate] : outcome.gated->gates) json.field(head, double{gate});
+  json.end_object();
+  json.end_object();
+}
+
+/// A new folder beside the result, for models before the last one; gone at the end.
 class RoundsFolder {
  public:
   explicit RoundsFolder(const std::filesystem::path& out) {
+    { const FolderAside can_be_made(out); }
     std::string name = out.string() + ".rounds-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) {
       throw Error({.what = "a folder for the rounds cannot be made",
@@ -105,10 +118,24 @@ class RoundsFolder {
   std::filesystem::path path_;
 };
 
+FineTuneOptions with_progress(FineTuneOptions training, const char* what, PartProgress& progress) {
+  training.progress = [what, &progress](int64_t done, int64_t steps, double) {
+    progress.advance(what, done, steps);
+  };
+  return training;
+}
+
+/// A model before heads are cut out of it.
+struct Uncut {
+  const Model& model;
+  const std::filesystem::path& folder;
+};
+
 /// In rounds: some heads go, then the model learns to do without them. The proof is of the last
 /// one.
 PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> heads,
-                         const Session& session, const std::filesystem::path& out, bool quiet,
+                         const Session& session, const Uncut& whole,
+                         const std::filesystem::path& out, bool quiet,
                          std::optional<LossEvidence>& cut) {
   const auto count = std::ssize(heads);
   PruneOptions how = work.how;
@@ -119,16 +146,12 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
       cut = loss_of(untrained, folder, *work.quality, &session.model());
     }
     PartProgress progress(quiet);
-    FineTuneOptions training = work.training;
-    training.progress = [&](int64_t done, int64_t steps, double) {
-      progress.advance("steps", done, steps);
-    };
-    recover(folder, session.model(), *work.recovery, training, work.how.load);
+    recover(folder, session.model(), *work.recovery,
+            with_progress(work.training, "steps", progress), work.how.load);
   };
-  if (work.rounds == 1) return prune(session.model(), session.folder(), heads, out, how);
-  { const FolderAside can_be_made(out); }
+  if (work.rounds == 1) return prune(whole.model, whole.folder, heads, out, how);
   const RoundsFolder rounds(out);
-  std::filesystem::path from = session.folder();
+  std::filesystem::path from = whole.folder;
   std::optional<Model> before;  // none: the model itself
   for (int64_t round = 0;; ++round) {
     const int64_t begin = count * round / work.rounds, end = count * (round + 1) / work.rounds;
@@ -136,11 +159,32 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
     how.form = last ? work.how.form : PruneForm::compact;  // in which heads keep their names
     const std::filesystem::path to = last ? out : rounds.path() / fmt::format("{}", round);
     const PruneProof proof =
-        prune(before ? *before : session.model(), from, heads.subspan(begin, end - begin), to, how);
+        prune(before ? *before : whole.model, from, heads.subspan(begin, end - begin), to, how);
     if (last) return proof;
     before = Model::load(to, work.how.load);
     from = to;
   }
+}
+
+/// Gates choose the heads of a model that was trained with them.
+PruneProof cut_by_gates(const PruneWork& work, const Session& session,
+                        const std::filesystem::path& out, bool quiet, PruneOutcome& outcome) {
+  const RoundsFolder rounds(out);
+  const std::filesystem::path folder = rounds.path() / "gated";
+  std::filesystem::create_directory(folder);
+  {
+    PartProgress progress(quiet);
+    GateOptions gates = *work.gates;
+    gates.training = with_progress(gates.training, "gates", progress);
+    outcome.gated =
+        learn_plan(session.model(), session.folder(), *work.recovery, gates, folder, work.how.load);
+  }
+  const Model gated = Model::load(folder, work.how.load);
+  const PruneProof proof = cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder},
+                                         out, quiet, outcome.cut);
+  outcome.plan = out.string() + ".plan.json";
+  write_file_whole(outcome.plan, to_json(outcome.gated->plan));
+  return proof;
 }
 
 }  // namespace
@@ -160,7 +204,13 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   }
   std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  outcome.proof = cut_and_train(work, heads, session, folder, quiet, outcome.cut);
+  if (work.gates) {
+    outcome.proof = cut_by_gates(work, session, folder, quiet, outcome);
+    heads = outcome.gated->plan.drop;
+  } else {
+    outcome.proof =
+        cut_and_train(work, heads, session, {model, session.folder()}, folder, quiet, outcome.cut);
+  }
   const Model after = Model::load(folder, work.how.load);
   outcome.before = state_of(model, session.folder(), model.heads(), work.quality, nullptr);
   outcome.after = state_of(after, folder, model.heads() - std::ssize(heads), work.quality, &model);
@@ -177,6 +227,7 @@ std::string to_json(const PruneOutcome& outcome) {
   write_state(json, "before", outcome.before, outcome.speed, &SpeedComparison::before);
   write_state(json, "after", outcome.after, outcome.speed, &SpeedComparison::after);
   if (outcome.cut) write_loss(json, "cut", *outcome.cut);
+  if (outcome.gated) write_gates(json, outcome);
   json.key("proof");
   json.begin_object();
   json.field("max_difference", outcome.proof.max_difference);
@@ -228,6 +279,7 @@ std::string for_people(const PruneOutcome& outcome) {
       outcome.recovered ? "before training, " : "", outcome.form, other, outcome.proof.texts,
       outcome.proof.random_ids ? "texts of random ids" : "texts", grouped(outcome.proof.tokens),
       outcome.proof.max_difference);
+  if (outcome.gated) text += fmt::format("\ngates chose the heads: {}\n", outcome.plan);
   return text;
 }
 

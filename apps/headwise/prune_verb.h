@@ -9,6 +9,7 @@
 #include "headwise/model/summary.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
+#include "headwise/plan/gated_plan.h"
 #include "headwise/prune/prune.h"
 #include "headwise/train/fine_tune.h"
 #include "inputs.h"
@@ -17,7 +18,8 @@
 namespace headwise::program {
 
 struct PruneWork {
-  std::vector<std::string> drop{};  // "L3.H1", "L4"
+  std::vector<std::string> drop{};     // "L3.H1", "L4"
+  std::optional<GateOptions> gates{};  // instead: heads that gates close, learned on `recovery`
   PruneOptions how{};
   std::optional<EvaluationSet> quality{};   // what it is measured on, before and after
   std::optional<EvaluationSet> recovery{};  // what it is trained on after heads went
@@ -40,10 +42,12 @@ struct PruneOutcome {
   PruneProof proof{};
   std::optional<LossEvidence> cut{};  // the loss before training, of what was recovered
   std::vector<SpeedComparison> speed{};
+  std::optional<GatedPlan> gated{};
+  std::string plan{};  // the file that has its plan
 };
 
-/// Writes the pruned model to a folder, and compares it with what it was. --quiet shows no
-/// progress.
+/// Writes the pruned model to a folder, and compares it with what it was. The plan of learned gates
+/// goes into a file beside. --quiet shows no progress.
 PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
                                const std::string& out, bool quiet);
 

@@ -68,6 +68,27 @@ CLI::Validator finite(std::optional<double> least) {
   return CLI::Validator(check, "");
 }
 
+std::optional<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || after != end || !std::isfinite(value) || value < 0) {
+    return std::nullopt;
+  }
+  return percent ? value / 100 : value;
+}
+
+CLI::Validator is_share(double most) {
+  const auto check = [most](const std::string& text) -> std::string {
+    const std::optional<double> share = parse_share(text);
+    if (!share) return fmt::format("{} is no share, such as 0.6 or 60%", text);
+    return *share <= most ? "" : fmt::format("{} is more than all", text);
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<std::string>& values,
                       const std::string& description) {
   return verb.add_option(names, values, description)->allow_extra_args(false);

@@ -56,6 +56,11 @@ void add_serve(CLI::App& app, CommonOptions& common);
 /// Checks that an option is a number, neither infinite nor below `least`, and says so in words.
 CLI::Validator finite(std::optional<double> least = std::nullopt);
 
+/// "0.6" or "60%" of something; none for what is no share. Checks that an option is one, and not
+/// above `most`.
+std::optional<double> parse_share(std::string_view text);
+CLI::Validator is_share(double most = 1);
+
 /// Check the name of a loss, of an order in which heads go, of a form of a pruned model.
 CLI::Validator is_loss();
 CLI::Validator is_order();

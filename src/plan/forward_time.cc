@@ -5,8 +5,11 @@
 #include <chrono>
 #include <utility>
 
-#include "headwise/core/random.h"
+#include "headwise/prune/prune.h"
+#include "model/random_texts.h"
 #include "plan/model_cost.h"
+#include "prune/proof.h"
+#include "prune/pruned_folder.h"
 
 namespace headwise {
 namespace {
@@ -30,39 +33,40 @@ double best_of(const std::function<void()>& pass) {
   return best;
 }
 
-TokenBatch drawn_texts(int64_t length, int64_t vocabulary) {
-  Random random(0);
-  TokenBatch batch;
-  for (int64_t b = 0; b < kTexts; ++b) {
-    std::vector<int32_t> ids(length);
-    for (int32_t& id : ids) {
-      id = static_cast<int32_t>(random.below(static_cast<uint32_t>(vocabulary)));
-    }
-    batch.add(ids);
-  }
-  return batch;
-}
-
-double whole_seconds(const Model& model, int64_t length) {
-  const ModelConfig& config = model.config();
-  const TokenBatch source = drawn_texts(length, config.vocabulary);
-  if (!config.encoder_decoder()) return best_of([&] { (void)model.hidden(source); });
-  const TokenBatch target = drawn_texts(length, config.decoder_vocabulary);
-  return best_of([&] { (void)model.hidden(source, target); });
+double whole_seconds(const Model& model) {
+  const RandomTexts texts = random_texts(model.config(), kTexts, kTokens, 0);
+  return best_of([&] { (void)last_hidden(model, texts.source, texts.target); });
 }
 
 }  // namespace
 
-ForwardTime::ForwardTime(const Model& model, std::function<void()> check)
-    : model_(model), check_(std::move(check)) {
+ForwardTime::ForwardTime(const Model& model, std::filesystem::path folder,
+                         std::function<void()> check)
+    : model_(model), folder_(std::move(folder)), check_(std::move(check)) {
   const int64_t positions = model.config().max_positions;
   const int64_t length = positions > 0 ? std::min(positions, kTokens) : kTokens;
   for (int64_t b = 0; b <= kTexts; ++b) offsets_.push_back(b * length);
-  rest_ = whole_seconds(model, length);
+  rest_ = whole_seconds(model);
   const std::vector<uint8_t> all(model.heads(), 1);
   double attentions = 0;
   for (const AttentionSite& site : model.attentions()) attentions += attention_seconds(site, all);
   rest_ = std::max(0., rest_ - attentions);
+}
+
+double ForwardTime::predicted_speedup(std::span<const uint8_t> kept) {
+  return seconds(std::vector<uint8_t>(kept.size(), 1)) / seconds(kept);
+}
+
+double ForwardTime::measured_speedup(std::span<const uint8_t> kept) const {
+  const std::vector<float> gates(kept.begin(), kept.end());
+  if (std::ranges::find(gates, 0.f) == gates.end()) return 1;
+  const FolderAside compact(std::filesystem::temp_directory_path() / "headwise-compact");
+  const LoadOptions load;
+  write_pruned({.model = model_, .folder = folder_, .gates = gates, .load = load},
+               PruneForm::compact, compact.path());
+  const SpeedComparison speed =
+      compare_speed(model_, Model::load(compact.path()), kTexts, kTokens, check_);
+  return speed.before / speed.after;
 }
 
 double ForwardTime::seconds(std::span<const uint8_t> kept) {

@@ -6,6 +6,7 @@
 
 #include "headwise/core/error.h"
 #include "io/json.h"
+#include "model/head_tensors.h"
 
 namespace headwise {
 namespace {
@@ -42,9 +43,7 @@ AttentionSite site_of(const std::string& head) {
 HeadLayout::HeadLayout(const ModelConfig& config)
     : sites(attention_sites(config)), shared_bias(config.relative.buckets > 0) {
   for (const AttentionSite& site : sites) {
-    const StackConfig& stack = site.side == Side::encoder ? config.encoder : config.decoder;
-    const bool cross = site.kind == AttentionKind::cross;
-    const AttentionConfig& attention = (cross ? stack.cross : stack.attention)[site.layer];
+    const AttentionConfig& attention = attention_at(config, site);
     for (const int32_t kv : attention.kv_head) kv_heads.push_back(attention.kv_heads[kv]);
   }
 }

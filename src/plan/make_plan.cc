@@ -23,6 +23,7 @@
 #include "plan/head_orders.h"
 #include "plan/model_cost.h"
 #include "plan/model_quality.h"
+#include "plan/speed_search.h"
 #include "plan/thinning.h"
 
 namespace headwise {
@@ -100,7 +101,7 @@ class Planner {
     for (int64_t head = 0; head < layout_->heads(); ++head) {
       if (kept[head]) plan.keep.push_back(layout_->name(head));
     }
-    expect(kept, plan.expected);
+    foresee(kept, plan.expected);
     if (!options_.curves.empty()) draw_curves(plan.curves);
     return plan;
   }
@@ -259,8 +260,7 @@ class Planner {
     const int64_t all = layout_->heads();
     int64_t most = 0;  // that stay
     if (options_.keep) {
-      // Shares are written in decimal: 0.7 of 10 are 7.
-      most = static_cast<int64_t>(std::floor(*options_.keep * static_cast<double>(all) + 1e-9));
+      most = heads_in_share(*options_.keep, all);
     } else if (options_.heads) {
       most = *options_.heads;
     }
@@ -292,47 +292,52 @@ class Planner {
   }
 
   int64_t walk_to_speed(Path& path) {
-    while (speedup(without(path.heads())) < *options_.speedup || !path.level()) {
-      if (path.extend()) continue;
-      throw Error({.what = "no plan makes the model so fast",
-                   .where = "speedup",
-                   .got = fmt::format("{}", *options_.speedup),
-                   .expected = fmt::format("at most {:.2f}, with all heads gone that may go",
-                                           speedup(without(path.heads()))),
-                   .hint = "heads are only a part of the work"});
+    time_.emplace(*data_.model, data_.folder, [this] {
+      if (data_.progress) data_.progress("time", 0, 1);
+    });
+    while (!path.level() && path.extend()) {
     }
-    return path.ends().back();
-  }
-
-  /// Seam: a compact model that is written and timed would be a measurement.
-  double speedup(std::span<const uint8_t> kept) {
-    if (!time_) {
-      time_.emplace(*data_.model, [this] {
-        if (data_.progress) data_.progress("time", 0, 1);
-      });
-    }
-    return time_->seconds(without({})) / time_->seconds(kept);
-  }
-
-  void expect(std::span<const uint8_t> kept, std::map<std::string, double>& expected) {
-    const std::vector<uint8_t> all = without({});
-    const auto set = [&](const std::string& name, double before, double after) {
-      expected[name] = after;
-      expected[name + "_before"] = before;
+    const auto can_go = [&](int64_t steps) {
+      return steps < std::ssize(path.ends()) || path.extend();
     };
-    const auto number = [](int64_t count) { return static_cast<double>(count); };
-    set("heads", number(std::ssize(all)), number(std::ranges::count(kept, 1)));
-    if (summary_) {
-      const ModelCost before = cost_of(*summary_, all), after = cost_of(*summary_, kept);
-      set("parameters", number(before.parameters), number(after.parameters));
-      set("multiply_adds", number(before.multiply_adds), number(after.multiply_adds));
+    const auto kept = [&](int64_t steps) {
+      return without(path.heads().first(path.ends()[steps]));
+    };
+    double fastest = 1;
+    const std::optional<FoundSpeed> found = search_speed(
+        {.wanted = *options_.speedup,
+         .first = std::ssize(path.ends()) - 1,
+         .can_go = can_go,
+         .predicted = [&](int64_t steps) { return time_->predicted_speedup(kept(steps)); },
+         .measured = [&](int64_t steps) { return time_->measured_speedup(kept(steps)); }},
+        fastest);
+    if (!found) {
+      throw Error(
+          {.what = "no plan makes the model so fast",
+           .where = "speedup",
+           .got = fmt::format("{}", *options_.speedup),
+           .expected = fmt::format("at most {:.2f}, with all heads gone that may go", fastest),
+           .hint = "heads are only a part of the work"});
     }
-    if (options_.speedup) expected["speedup_predicted"] = speedup(kept);
+    speedup_ = found->speedup;
+    return path.ends()[found->steps];
+  }
+
+  void foresee(std::span<const uint8_t> kept, Expected& expected) {
+    const std::vector<uint8_t> all = without({});
+    expect_heads(kept, expected);
+    if (summary_) expect_cost(*summary_, kept, expected);
+    if (options_.speedup) {
+      expected["speedup"] = speedup_;
+      expected["speedup_predicted"] = time_->predicted_speedup(kept);
+    }
     if (!quality_) return;
     const ModelQuality::Quality before = quality_->measure(all, true, progress("loss"));
     const ModelQuality::Quality after = quality_->measure(kept, true, progress("loss"));
-    set("loss", before.loss, after.loss);
-    if (before.score && after.score) set(quality_->score_name(), *before.score, *after.score);
+    expect("loss", before.loss, after.loss, expected);
+    if (before.score && after.score) {
+      expect(quality_->score_name(), *before.score, *after.score, expected);
+    }
   }
 
   void draw_curves(std::map<std::string, std::vector<CurvePoint>>& curves) {
@@ -398,6 +403,7 @@ class Planner {
   std::vector<uint8_t> stays_;
   std::optional<ModelQuality> quality_;
   std::optional<ForwardTime> time_;
+  double speedup_ = 1;  // measured
   std::map<std::pair<HeadOrder, uint64_t>, Path> paths_;
 };
 

@@ -2,7 +2,10 @@
 #include "plan/model_cost.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
+#include "model/head_tensors.h"
 #include "model/stack_layout.h"
 
 namespace headwise {
@@ -35,11 +38,9 @@ AttentionConfig without_heads(const AttentionConfig& attention, std::span<const 
 
 MultiHeadAttentionConfig kept_layer(const ModelConfig& config, const AttentionSite& site,
                                     std::span<const uint8_t> kept) {
-  const StackConfig& stack = stack_config(config, site.side);
-  const bool cross = site.kind == AttentionKind::cross;
-  const AttentionConfig& attention = (cross ? stack.cross : stack.attention)[site.layer];
-  return layer_config(config, without_heads(attention, kept.subspan(site.first, site.heads.size())),
-                      cross);
+  const std::span<const uint8_t> here = kept.subspan(site.first, site.heads.size());
+  return layer_config(config, without_heads(attention_at(config, site), here),
+                      site.kind == AttentionKind::cross);
 }
 
 ModelCost cost_of(const ModelSummary& summary, std::span<const uint8_t> kept, int64_t tokens) {
@@ -56,6 +57,29 @@ ModelCost cost_of(const ModelSummary& summary, std::span<const uint8_t> kept, in
         stack->layers() * (config.gated ? 3 : 2) * tokens * config.width * stack->intermediate;
   }
   return cost;
+}
+
+void expect(const std::string& name, double before, double after, Expected& expected) {
+  expected[name] = after;
+  expected[name + "_before"] = before;
+}
+
+void expect_heads(std::span<const uint8_t> kept, Expected& expected) {
+  expect("heads", static_cast<double>(kept.size()),
+         static_cast<double>(std::ranges::count(kept, 1)), expected);
+}
+
+void expect_cost(const ModelSummary& summary, std::span<const uint8_t> kept, Expected& expected) {
+  const std::vector<uint8_t> all(kept.size(), 1);
+  const ModelCost before = cost_of(summary, all), after = cost_of(summary, kept);
+  expect("parameters", static_cast<double>(before.parameters),
+         static_cast<double>(after.parameters), expected);
+  expect("multiply_adds", static_cast<double>(before.multiply_adds),
+         static_cast<double>(after.multiply_adds), expected);
+}
+
+int64_t heads_in_share(double share, int64_t heads) {
+  return static_cast<int64_t>(std::floor(share * static_cast<double>(heads) + 1e-9));
 }
 
 }  // namespace headwise

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
@@ -25,5 +27,14 @@ struct ModelCost {
 
 /// With what is kept of all heads; for one text of so many tokens, and as many in a decoder.
 ModelCost cost_of(const ModelSummary& summary, std::span<const uint8_t> kept, int64_t tokens = 128);
+
+/// What plans expect, before and after: "heads"; "parameters" and "multiply_adds".
+using Expected = std::map<std::string, double>;
+void expect(const std::string& name, double before, double after, Expected& expected);
+void expect_heads(std::span<const uint8_t> kept, Expected& expected);
+void expect_cost(const ModelSummary& summary, std::span<const uint8_t> kept, Expected& expected);
+
+/// The whole number of heads in a share of them. Shares are written in decimal: 0.7 of 10 are 7.
+int64_t heads_in_share(double share, int64_t heads);
 
 }  // namespace headwise

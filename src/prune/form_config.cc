@@ -57,6 +57,21 @@ Json auto_map(const ModelConfig& config) {
                .hint = "the compact form can"});
 }
 
+/// The config as it is changed; its "auto_map", if any, is an object.
+Json parse_with_map(const std::string& text) {
+  Json json = Json::parse(text);
+  const auto map = json.find("auto_map");
+  if (map == json.end() || map->is_object()) return json;
+  if (!map->is_null()) {
+    throw Error({.what = "the classes that load a model are no object",
+                 .where = "config.json: auto_map",
+                 .got = map->dump().substr(0, 100),
+                 .expected = R"(an object such as {"AutoModel": "modeling.Model"})"});
+  }
+  json.erase(map);
+  return json;
+}
+
 /// Throws Error unless all attentions have as many heads, in equal groups one after the other.
 void check_even(const ModelConfig& config, std::span<const AttentionSite> sites) {
   const AttentionSite& first = sites.front();
@@ -109,7 +124,7 @@ void write_as_mistral(Json& json, const ModelConfig& config) {
 
 std::string compact_config(const std::string& config_json, const ModelConfig& config,
                            std::span<const AttentionSite> sites, std::span<const float> gates) {
-  Json json = Json::parse(config_without_closed(config_json, sites, gates));
+  Json json = parse_with_map(config_without_closed(config_json, sites, gates));
   const bool known = !json["model_type"].get<std::string>().starts_with(kHeadwisePrefix);
   if (json.contains("pruned_heads") && !json["pruned_heads"].empty() && known) {
     const Json map = auto_map(config);
@@ -127,7 +142,7 @@ bool needs_modeling(const std::string& config_json) {
 std::string uniform_config(const std::string& compact_json, const ModelConfig& compact) {
   static const std::set<std::string_view> kOwnWidth = {"llama", "mistral", "qwen2",
                                                        "qwen3", "smollm3", "t5"};
-  Json json = Json::parse(compact_json);
+  Json json = parse_with_map(compact_json);
   if (!kOwnWidth.contains(compact.model_type) || json.contains("headwise")) {
     refuse(compact, "an architecture whose heads have no width of their own",
            fmt::format("one of {}", fmt::join(kOwnWidth, ", ")));

@@ -61,16 +61,17 @@ void check_alike(const Model& teacher, const TrainableModel& student) {
                .expected = fmt::format("{}", taught)});
 }
 
+BatchSettings batches_of(const FineTuneOptions& options) {
+  return {.tokens = options.tokens_per_batch, .seed = options.seed};
+}
+
 /// Takes a step for every batch; `pass` adds its gradients and gives its loss, or nothing if
 /// nothing was scored. Throws Error if the training goes astray.
 void take_steps(
     const Examples& examples, const FineTuneOptions& options, TrainableModel& model,
     const std::function<std::optional<double>(const TrainingBatch&, const PassOptions&)>& pass) {
-  const BatchSettings batches{.tokens = options.tokens_per_batch, .seed = options.seed};
-  int64_t steps = 0;
-  for (int64_t number = 0; number < options.epochs; ++number) {
-    steps += Epoch(examples, batches, number).batches();
-  }
+  const BatchSettings batches = batches_of(options);
+  const int64_t steps = fine_tune_steps(examples, options);
   const ScheduleSettings schedule{
       .kind = ScheduleKind::linear,
       .warmup = static_cast<int64_t>(options.warmup * static_cast<double>(steps))};
@@ -100,6 +101,14 @@ void take_steps(
 }
 
 }  // namespace
+
+int64_t fine_tune_steps(const Examples& examples, const FineTuneOptions& options) {
+  int64_t steps = 0;
+  for (int64_t number = 0; number < options.epochs; ++number) {
+    steps += Epoch(examples, batches_of(options), number).batches();
+  }
+  return steps;
+}
 
 double hidden_error(const Model& teacher, const Examples& examples, TrainableModel& student) {
   check_alike(teacher, student);

@@ -92,7 +92,11 @@ struct TrainableModel::Parts {
   LearnedGates gates_how;
   std::optional<HardConcrete> gates;
 
+  static void refuse_gates(const PassOptions& options);
+  PassOptions with_drawn_gates(PassOptions options);
   Loss run(const TrainingBatch& batch, PassOptions options, bool backward);
+  std::vector<float> multiplied(const StoredTensor& tensor, const HeadTensor& heads,
+                                std::span<const float> values) const;
   CutTensor gated(const StoredTensor& tensor, const HeadTensor& before, const HeadTensor& after,
                   std::span<const float> values) const;
   void save(const std::filesystem::path& folder) const;
@@ -222,19 +226,29 @@ TrainableModel TrainableModel::create(const std::string& config_json, const Init
   return TrainableModel(std::move(parts));
 }
 
+void TrainableModel::Parts::refuse_gates(const PassOptions& options) {
+  if (options.gates.data() == nullptr) return;
+  throw Error({.what = "the model learns its gates, and cannot be given others",
+               .where = "gates",
+               .got = to_string(options.gates.shape()),
+               .expected = "none"});
+}
+
+PassOptions TrainableModel::Parts::with_drawn_gates(PassOptions options) {
+  refuse_gates(options);
+  options.gates = gates->draw(options.seed);
+  options.dgates = gates->dgates();
+  return options;
+}
+
 Loss TrainableModel::Parts::run(const TrainingBatch& batch, PassOptions options, bool backward) {
   if (!gates) return network->run(batch, options, backward);
-  if (options.gates.data() != nullptr) {
-    throw Error({.what = "the model learns its gates, and cannot be given others",
-                 .where = "gates",
-                 .got = to_string(options.gates.shape()),
-                 .expected = "none"});
-  }
   const std::vector<float> still = gates->gates();
-  options.gates = {still.data(), {1, gates->size()}};
   if (backward) {
-    options.gates = gates->draw(options.seed);
-    options.dgates = gates->dgates();
+    options = with_drawn_gates(options);
+  } else {
+    refuse_gates(options);
+    options.gates = {still.data(), {1, gates->size()}};
   }
   Loss loss = network->run(batch, options, backward);
   const double weight = gates_how.l0 * static_cast<double>(loss.scored);
@@ -251,7 +265,9 @@ Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& option
 void TrainableModel::train_hidden(const TrainingBatch& batch, const PassOptions& options,
                                   const NextGradient& next) {
   parts_->set_switches();
-  parts_->network->run_hidden(batch, options, next);
+  if (!parts_->gates) return parts_->network->run_hidden(batch, options, next);
+  parts_->network->run_hidden(batch, parts_->with_drawn_gates(options), next);
+  parts_->gates->backward(parts_->gates_how.l0);
 }
 
 Loss TrainableModel::evaluate(const TrainingBatch& batch, const PassOptions& options) {
@@ -273,6 +289,26 @@ void TrainableModel::learn_gates(const LearnedGates& how) {
 
 std::vector<float> TrainableModel::learned_gates() const {
   return parts_->gates ? parts_->gates->gates() : std::vector<float>();
+}
+
+double TrainableModel::open_gates() const { return parts_->gates ? parts_->gates->penalty() : 0; }
+
+void TrainableModel::set_l0(double l0) { parts_->gates_how.l0 = l0; }
+
+void TrainableModel::settle_gates() {
+  if (!parts_->gates) {
+    throw Error({.what = "the model learns no gates", .where = "settle_gates"});
+  }
+  const std::vector<float> gates = learned_gates();
+  const std::map<std::string, HeadTensor> with_heads = head_tensors(config(), parts_->prefix);
+  for (const StoredTensor& tensor : parts_->tensors) {
+    const auto found = with_heads.find(tensor.name);
+    if (found == with_heads.end()) continue;
+    scatter(parts_->multiplied(tensor, found->second, gates), tensor);
+  }
+  parts_->parameters.pop_back();
+  parts_->gates.reset();
+  changed();
 }
 
 void TrainableModel::clear_gradients() {
@@ -310,19 +346,27 @@ int64_t TrainableModel::heads() const {
 
 void TrainableModel::save(const std::filesystem::path& folder) const { parts_->save(folder); }
 
-/// With gates multiplied into the output projection, and without what is closed.
-CutTensor TrainableModel::Parts::gated(const StoredTensor& tensor, const HeadTensor& before,
-                                       const HeadTensor& after,
-                                       std::span<const float> values) const {
-  const AttentionSite& site = network->sites()[before.site];
+/// The numbers of a tensor; of an output projection, those of each head multiplied by its gate.
+std::vector<float> TrainableModel::Parts::multiplied(const StoredTensor& tensor,
+                                                     const HeadTensor& heads,
+                                                     std::span<const float> values) const {
+  const AttentionSite& site = network->sites()[heads.site];
   std::vector<float> numbers = gather(tensor, Which::values);
-  for_each_piece(before, tensor.shape, [&](const HeadRows& rows, int64_t first, int64_t count) {
+  for_each_piece(heads, tensor.shape, [&](const HeadRows& rows, int64_t first, int64_t count) {
     if (rows.part != HeadPart::output) return;
     const auto head = std::ranges::find(site.heads, rows.name) - site.heads.begin();
     for (float& number : std::span(numbers).subspan(first, count)) {
       number *= values[site.first + head];
     }
   });
+  return numbers;
+}
+
+/// With gates multiplied into the output projection, and without what is closed.
+CutTensor TrainableModel::Parts::gated(const StoredTensor& tensor, const HeadTensor& before,
+                                       const HeadTensor& after,
+                                       std::span<const float> values) const {
+  const std::vector<float> numbers = multiplied(tensor, before, values);
   std::vector<std::byte> bytes(numbers.size() * byte_size(tensor.dtype));
   from_float(tensor.dtype, numbers, bytes);
   return cut(before, after, tensor.shape, bytes, byte_size(tensor.dtype));

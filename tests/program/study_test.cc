@@ -104,6 +104,55 @@ TEST_F(StudyVerb, PrunedModelsAreRecovered) {
   EXPECT_FALSE(std::filesystem::exists(path("rounds.round0")));
 }
 
+TEST_F(StudyVerb, GatesChooseHeads) {
+  const ProgramResult result =
+      run_program({"prune",     path("bert"),      "--gates",  "--keep", "50%",
+                   "--recover", path("lines.txt"), "--epochs", "20",     "--gate-epochs",
+                   "60",        "--rate",          "1e-3",     "--data", path("lines.txt"),
+                   "--loss",    "fidelity",        "--json",   "-o",     path("half")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const json document = json::parse(result.out), plan = read("half.plan.json");
+  const size_t heads = document["before"]["heads"];
+  EXPECT_EQ(plan["order"], "gates");
+  EXPECT_LE(document["after"]["heads"], heads / 2);
+  EXPECT_EQ(plan["keep"].size(), document["after"]["heads"]);
+  EXPECT_EQ(plan["keep"].size() + plan["drop"].size(), heads);
+  EXPECT_EQ(document["gates"]["values"].size(), heads);
+  EXPECT_EQ(document["gates"]["plan"], path("half.plan.json"));
+  EXPECT_LE(document["after"]["loss"]["value"], document["cut"]["value"]);
+  EXPECT_LT(document["proof"]["max_difference"], 1e-5);
+
+  // The plan is one like any other.
+  const ProgramResult by_plan =
+      run_program({"prune", path("bert"), path("half.plan.json"), "-o", path("by_plan")});
+  EXPECT_EQ(by_plan.code, 0) << by_plan.errors;
+  const ProgramResult few =
+      run_program({"prune", path("bert"), "--gates", "--heads", "1", "--recover", path("lines.txt"),
+                   "--loss", "fidelity", "-o", path("few")});
+  EXPECT_EQ(few.code, 1);
+  EXPECT_THAT(few.errors, HasSubstr("so many heads cannot go"));
+  EXPECT_FALSE(std::filesystem::exists(path("few")));
+  EXPECT_FALSE(std::filesystem::exists(path("few.plan.json")));
+}
+
+TEST_F(StudyVerb, RefusesGatesThatCannotBe) {
+  const auto refused = [&](std::vector<std::string> more, const char* why) {
+    std::vector<std::string> arguments = {"prune", path("bert"), "-o", path("out")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.errors, HasSubstr(why));
+  };
+  const std::string lines = path("lines.txt");
+  refused({"--gates", "--keep", "0.5"}, "--recover");
+  refused({"--gates", "--recover", lines}, "--heads 40");
+  refused({"--gates", "--recover", lines, "--keep", "0.5", "--heads", "3"}, "--heads 40");
+  refused({"--gates", "--recover", lines, "--keep", "0.5", "--drop", "L0"}, "instead of a plan");
+  refused({"--gates", "--recover", lines, "--keep", "0.5", "--iterative", "2"}, "--iterative");
+  refused({"--drop", "L0.H0", "--keep", "0.5"}, "--gates");
+  refused({"--drop", "L0.H0", "--recover", lines, "--gate-weights", "frozen"}, "--gates");
+}
+
 TEST_F(StudyVerb, RefusesRecoveriesThatCannotBe) {
   const auto refused = [&](std::vector<std::string> more, const char* why) {
     std::vector<std::string> arguments = {"prune", path("bert"), "--drop",

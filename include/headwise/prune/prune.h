@@ -82,8 +82,12 @@ struct SpeedComparison {
   double before = 0, after = 0;
 };
 
-/// At batches of 1 and 8 texts of `tokens`, or of what the models take at most. `check` is called
-/// between passes, and may throw.
+/// Texts of `tokens`, or of what the models take at most. `check` is called between passes, and may
+/// throw.
+SpeedComparison compare_speed(const Model& before, const Model& after, int64_t texts,
+                              int64_t tokens, const std::function<void()>& check);
+
+/// At batches of 1 and 8 texts.
 std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after,
                                            int64_t tokens = 128,
                                            const std::function<void()>& check = {});

@@ -22,9 +22,13 @@ struct FineTuneOptions {
   float dropout = 0;
   uint64_t seed = 0;
 
-  /// Steps done and all of them, and the loss of the last batch. May throw to stop.
+  /// Called after every step, the gradients of which are still there: steps done and all of them,
+  /// and the loss of the last batch. May throw to stop.
   std::function<void(int64_t done, int64_t steps, double loss)> progress{};
 };
+
+/// The steps that it takes.
+int64_t fine_tune_steps(const Examples& examples, const FineTuneOptions& options);
 
 /// Minimises the loss that the model is trained for, over examples with what is wanted.
 void fine_tune(const Examples& examples, const FineTuneOptions& options, TrainableModel& model);

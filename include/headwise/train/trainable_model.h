@@ -116,7 +116,7 @@ class TrainableModel {
 
   /// Forward, and then backward as often as `next` gives a gradient of the last hidden states
   /// [T, C], of the decoder if there are targets: it fills dhidden and returns true. Gradients are
-  /// added to each time; labels are not looked at.
+  /// added to each time, that of the penalty of learned gates once; labels are not looked at.
   using NextGradient = std::function<bool(View<const float, 2> hidden, View<float, 2> dhidden)>;
   void train_hidden(const TrainingBatch& batch, const PassOptions& options,
                     const NextGradient& next);
@@ -129,6 +129,14 @@ class TrainableModel {
 
   /// The gates without noise, one per head; none if they are not learned.
   std::vector<float> learned_gates() const;
+
+  /// The expected number of learned gates that are not 0, and another weight of it in the loss:
+  /// below 0, gates open.
+  double open_gates() const;
+  void set_l0(double l0);
+
+  /// Gates are learned no longer, and multiplied into the output projections.
+  void settle_gates();
 
   void clear_gradients();
 
