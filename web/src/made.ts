@@ -72,7 +72,16 @@ export function made(study: Study): HTMLElement {
         ["options", options],
         ["thresholds", thresholds],
         ["seed", how.seed ?? evidence.options?.seed ?? training?.seed],
-        ["headwise", how.version],
+        ["task", training?.task],
+        [
+          "data",
+          training?.files
+            ? Object.entries(training.files)
+                .map(([name, what]) => `${name}: ${what}`)
+                .join("; ")
+            : "",
+        ],
+        ["headwise", how.version ?? how.report_version],
         ["date", how.date],
         ["threads", how.threads],
         ["SIMD", how.simd],

@@ -185,7 +185,7 @@ export function redundancy(study: Study): HTMLElement | null {
           h(
             "p",
             { class: "note" },
-            "Dark: they look at the same (Jensen-Shannon divergence of their weights, average linkage).",
+            "Strong: they look at the same (Jensen-Shannon divergence of their weights, average linkage).",
           ),
           downloads("js", { svg: () => holder.querySelector("svg"), rows: () => closest.map((pair) => ({ ...pair })) }),
         ),

@@ -75,7 +75,7 @@ function head_curves(training: Row): HTMLElement | null {
       title: "Heads over steps",
       name: "training-heads",
       rows: points,
-      note: "A line per head; from the first layer (light) to the last (dark).",
+      note: "A line per head; from the first layer (faint) to the last (strong).",
       controls: [
         picker(
           "Measure",
@@ -310,7 +310,7 @@ function trials(training: Row): HTMLElement | null {
 
 export function training(data: Row | undefined): HTMLElement | null {
   if (!data) return null;
-  const parts = [losses(data), head_curves(data), open_heads(data), ...sweep(data), trials(data)].filter(
+  const parts = [losses(data), head_curves(data), open_heads(data), trials(data), ...sweep(data)].filter(
     (part): part is HTMLElement => part !== null,
   );
   return parts.length ? h("div", { class: "cards" }, parts) : null;
