@@ -28,7 +28,8 @@ void write_report(const std::string& folder, const CommonOptions& common) {
   }
   nlohmann::ordered_json said = {{"file", file}, {"bytes", page.size()}};
   said["parts"] = nlohmann::ordered_json::array();
-  for (const auto& [part, value] : nlohmann::json::parse(data).items()) {
+  const auto parts = nlohmann::json::parse(data);
+  for (const auto& [part, value] : parts.items()) {
     if (part != "schema" && part != "made") said["parts"].push_back(part);
   }
   deliver(screen, said.dump(2) + "\n");
