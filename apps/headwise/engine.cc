@@ -200,13 +200,13 @@ void Engine::do_job(Lock& lock) {
   job.status.state = JobState::running;
   const Job work = std::move(job.work);
   const auto report = [&](std::string_view what, int64_t done, int64_t total) {
-    lock.lock();
+    Lock own(mutex_);
     job.status.what = what;
     job.status.done = done;
     job.status.total = total;
     // Those that wait by now, and no more, or the job would never end.
-    for (size_t n = short_.size(); n > 0 && !short_.empty(); --n) do_short(lock);
-    lock.unlock();
+    for (size_t n = short_.size(); n > 0 && !short_.empty(); --n) do_short(own);
+    own.unlock();
     throw_if_interrupted();
   };
   lock.unlock();

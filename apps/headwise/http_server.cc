@@ -313,14 +313,19 @@ class HttpServer::Impl : private httplib::Server {
   }
 
   void take(Socket socket) {
+    bool room = false;
     {
       const std::lock_guard lock(mutex_);
-      if (connections_ >= kMostConnections) return turn_away(socket);
-      ++connections_;
+      room = connections_ < kMostConnections;
+      if (room) ++connections_;
     }
+    if (!room) return turn_away(socket);
     try {
       std::thread([this, taken = std::move(socket)] {
-        serve(taken.fd());
+        try {
+          serve(taken.fd());
+        } catch (const std::exception&) {  // no memory: the connection is closed, the server stays
+        }
         const std::lock_guard lock(mutex_);
         --connections_;
         ended_.notify_all();
@@ -354,7 +359,8 @@ class HttpServer::Impl : private httplib::Server {
     shutdown(socket.fd(), SHUT_WR);
     // What the other side has sent by now is read, or closing would take the response back.
     std::array<char, 4096> rest;
-    while (recv(socket.fd(), rest.data(), rest.size(), 0) > 0) {
+    for (size_t drained = 0; drained < kMostRead; drained += rest.size()) {
+      if (recv(socket.fd(), rest.data(), rest.size(), 0) <= 0) break;
     }
   }
 

@@ -111,12 +111,11 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
 Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
-  const TensorFiles weights = TensorFiles::open(session.folder());
   evidence.model = {.name = session.name(),
                     .architecture = session.config().architecture.empty()
                                         ? session.config().model_type
                                         : session.config().architecture,
-                    .sha256 = hash_of(weights.files())};
+                    .sha256 = hash_of_weights(session.folder())};
   if (!data.corpus.texts.empty()) {
     evidence.corpora["text"] = {.name = data.corpus.name,
                                 .sha256 = hash_of(data.corpus),
@@ -194,6 +193,10 @@ ImportanceOptions importance_options(const ObserveVerb& verb, const Session& ses
 }
 
 }  // namespace
+
+std::string hash_of_weights(const std::filesystem::path& folder) {
+  return hash_of(TensorFiles::open(folder).files());
+}
 
 ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
                               const CommonOptions& common) {

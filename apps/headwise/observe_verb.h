@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct ObserveVerb {
     return measure.empty() || std::ranges::find(measure, part) != measure.end();
   }
 };
+
+/// SHA-256 of the weights of a folder: what evidence knows a model by.
+std::string hash_of_weights(const std::filesystem::path& folder);
 
 /// Texts, treebank, pronouns, and what the loss is taken over.
 ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,

@@ -169,6 +169,12 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
 /// Gates choose the heads of a model that was trained with them.
 PruneProof cut_by_gates(const PruneWork& work, const Session& session,
                         const std::filesystem::path& out, bool quiet, PruneOutcome& outcome) {
+  const std::filesystem::path plan = out.string() + ".plan.json";
+  if (std::filesystem::exists(plan)) {
+    throw Error({.what = "prune: the plan would overwrite a file",
+                 .where = plan.string(),
+                 .hint = "move it away, or give another -o"});
+  }
   const RoundsFolder rounds(out);
   const std::filesystem::path folder = rounds.path() / "gated";
   std::filesystem::create_directory(folder);
@@ -182,7 +188,7 @@ PruneProof cut_by_gates(const PruneWork& work, const Session& session,
   const Model gated = Model::load(folder, work.how.load);
   const PruneProof proof = cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder},
                                          out, quiet, outcome.cut);
-  outcome.plan = out.string() + ".plan.json";
+  outcome.plan = plan.string();
   write_file_whole(outcome.plan, to_json(outcome.gated->plan));
   return proof;
 }

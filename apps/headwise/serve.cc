@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "http_server.h"
 #include "json_writer.h"
 #include "live_api.h"
+#include "observe_verb.h"
 #include "verb.h"
 
 namespace headwise::program {
@@ -29,9 +31,23 @@ std::string url_of(const std::string& host, int port) {
                                              : fmt::format("http://[{}]:{}/", host, port);
 }
 
+/// SHA-256 of the weights that a study is of; empty if it does not say.
+std::string studied_weights(const std::string& data) {
+  const auto json = nlohmann::json::parse(data);
+  for (const char* part : {"evidence", "verdict"}) {
+    const auto at = nlohmann::json::json_pointer(fmt::format("/{}/model/sha256", part));
+    if (json.contains(at) && json[at].is_string()) return json[at].get<std::string>();
+  }
+  return {};
+}
+
 void serve(const ServeOptions& options, const CommonOptions& common) {
   const std::string data = options.study.empty() ? "null" : report_data(options.study);
   const Session session(options.input);
+  const std::string studied = studied_weights(data);
+  if (!studied.empty() && studied != hash_of_weights(session.folder())) {
+    note(common, "the study is of a model with other weights: its roles and numbers may not fit");
+  }
   LiveApi api(session, report_page(data, true), {});
   HttpServer server(options.host, options.port, Names(options.host, options.names),
                     [&](const std::string& method, const std::string& path,

@@ -31,7 +31,7 @@ class PriceOfHeads {
     const double share = static_cast<double>(done) / static_cast<double>(steps);
     const double wanted = all + (least_ - all) * std::min(1., share / kDescent);
     const double too_many = (model_.open_gates() - wanted) / all;
-    if (done == 1) scale_ = kFirst * level_of_gradients();
+    if (scale_ == 0) scale_ = kFirst * level_of_gradients();
     logarithm_ += kGrowth * too_many / static_cast<double>(steps);
     logarithm_ = std::clamp(logarithm_, -kMost, kMost);
     // Below 0 if far too few are open: closed gates have no gradient of their own to open them.
@@ -45,14 +45,14 @@ class PriceOfHeads {
   static constexpr double kDamping = 20;   // 5 % too many: twice the price at once
   static constexpr double kMost = 12;
 
-  /// The price whose gradient is as large as the mean one of the loss.
+  /// The price whose gradient is as large as the mean one of the loss; 0 if nothing was scored yet.
   double level_of_gradients() const {
     const Parameter& gates = model_.parameters().back();
     double sum = 0;
     for (const float gradient : gates.gradient) sum += std::abs(double{gradient});
     const double open = model_.open_gates() / static_cast<double>(model_.heads());
     const double slope = static_cast<double>(model_.heads()) * open * (1 - open);
-    return std::max(sum / slope, 1e-9);
+    return sum / slope;
   }
 
   TrainableModel& model_;

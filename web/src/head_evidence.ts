@@ -209,9 +209,7 @@ export function worth(study: Study, head: string): HTMLElement | null {
   const own = data.find((d) => d.name === head);
   if (!own) return null;
   const task = study.data.verdict?.loss?.task ?? study.data.evidence?.loss?.task ?? "";
-  const tolerance = study.data.verdict?.tolerance,
-    base = study.data.verdict?.loss?.value ?? 0;
-  const limit = tolerance === undefined ? undefined : task === "fidelity" ? tolerance : tolerance * base;
+  const limit = study.data.verdict?.tolerance;
   return figure(
     {
       title: "What closing it costs",

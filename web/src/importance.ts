@@ -26,15 +26,13 @@ function ablations(study: Study): HTMLElement | null {
   }[];
   if (data.length === 0) return null;
   const task = study.data.verdict?.loss?.task ?? study.data.evidence?.loss?.task ?? "",
-    base = study.data.verdict?.loss?.value ?? 0,
-    tolerance = study.data.verdict?.tolerance;
-  const limit = tolerance === undefined ? undefined : task === "fidelity" ? tolerance : tolerance * base;
+    limit = study.data.verdict?.tolerance;
   const made = figure(
     {
       title: "What closing each head costs",
       name: "ablation",
       rows: () => data.map((d) => ({ ...d })),
-      note: `Rise of the ${task} loss with one head switched off, most important first, with 95 % intervals. ${limit !== undefined ? `Dashed: the tolerance, ${format(limit)}; below it a head is replaceable.` : ""}`,
+      note: `Rise of the ${task} loss with one head switched off, most important first, with 95 % intervals. ${limit !== undefined ? `Dashed: the tolerance, ${format(limit)}; a head whose whole interval is below it is replaceable.` : ""}`,
     },
     () => {
       const drawing = plot({

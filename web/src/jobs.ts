@@ -171,12 +171,12 @@ export function jobs({ apply, pick }: Options) {
           {
             type: "button",
             class: "start-plan",
-            onclick: () =>
-              void run(`Plan: keep ${keep.value}, by ${order}`, {
-                kind: "plan",
-                keep: Math.min(1, Math.max(0, Number(keep.value) || 0.75)),
-                order,
-              }),
+            onclick: () => {
+              const asked = Number.parseFloat(keep.value),
+                share = Number.isFinite(asked) ? Math.min(1, Math.max(0, asked)) : 0.75;
+              keep.value = String(share);
+              void run(`Plan: keep ${share}, by ${order}`, { kind: "plan", keep: share, order });
+            },
           },
           "Make a plan",
         ),

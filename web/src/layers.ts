@@ -247,7 +247,7 @@ export function layers(study: Study): HTMLElement {
           "p",
           {},
           thin.length
-            ? `In ${plural(thin.length, "layer")} (${thin.join(", ")}) more than half of the heads could go, each for itself. `
+            ? `In ${plural(thin.length, "layer")} (${thin.join(", ")}) many heads could go, each for itself or while its twin stays. `
             : "",
           freeze.length ? `In ${freeze.join(", ")} most heads only hang on places and marks.` : "",
         )

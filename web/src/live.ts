@@ -151,6 +151,8 @@ export function live(study: Study): HTMLElement {
   }
   async function ask_now() {
     if (!served || lost) return;
+    asking?.abort();
+    asking = null;
     const said = text.value;
     if (said.trim() === "") {
       state.textContent = "Type something.";
@@ -160,7 +162,6 @@ export function live(study: Study): HTMLElement {
       state.textContent = `At most ${format(served.limits.characters)} characters; these are ${format([...said].length)}.`;
       return;
     }
-    asking?.abort();
     const mine = (asking = new AbortController());
     element.setAttribute("aria-busy", "true");
     try {

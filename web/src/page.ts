@@ -86,7 +86,13 @@ async function draw_all(places: { section: Section; element: HTMLElement; link: 
   const pause = () => new Promise((resolve) => setTimeout(resolve));
   for (const { section, element, link } of places) {
     if (!["answer", "try", "heads"].includes(section.id)) await pause();
-    const content = section.draw();
+    let content: HTMLElement | null;
+    try {
+      content = section.draw();
+    } catch (error) {
+      console.error(error);
+      content = h("p", { class: "note" }, "This part could not be drawn: its numbers are not what they should be.");
+    }
     if (content) element.append(content);
     else {
       element.remove();

@@ -92,7 +92,8 @@ export function redundancy(study: Study): HTMLElement | null {
       role: "img",
       "aria-label": `Divergence of the ${n} heads of ${block.title}, those that look alike side by side`,
     });
-    const most = Math.max(1e-9, ...block.heads.flatMap((_, a) => block.heads.map((_, b) => distance(a, b))));
+    let most = 1e-9; // one by one: there may be too many for arguments
+    for (let a = 0; a < n; ++a) for (let b = 0; b < n; ++b) most = Math.max(most, distance(a, b));
     order.forEach((a, row) =>
       order.forEach((b, column) => {
         context.fillStyle = css(color_of(1 - distance(a, b) / most));

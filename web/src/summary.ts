@@ -68,7 +68,7 @@ function tiles(study: Study): Tile[] {
   if (study.dropped.size > 0)
     list.push({
       number: format(study.dropped.size),
-      what: "can go",
+      what: "go, by the plan",
       detail: `${percent(study.dropped.size / all)} of all heads`,
     });
   else if (study.heads.some((head) => study.verdict(head.name)?.standing)) {

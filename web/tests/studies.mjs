@@ -189,7 +189,7 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
     schema: 1,
     model,
     loss: { task: "lm", value: 3.1 },
-    tolerance: 0.005,
+    tolerance: 0.0155,
     thresholds: {},
     categories: [],
     layers: [],
