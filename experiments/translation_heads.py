@@ -1,6 +1,6 @@
 """How many heads of a translation model can go: BLEU over heads removed, by several orders, with intervals.
 
-    python translation_heads.py HEADWISE MODEL DATA -o FOLDER [--recover 0,18,36,54] [--positional 0.7]
+    python translation_heads.py HEADWISE MODEL DATA -o FOLDER [--recover 36,50,58] [--positional 0.7]
 
 HEADWISE is the program, MODEL a trained translation model (multi30k.json), DATA the folder of Multi30k. Needs sacrebleu and numpy.
 Everything that was computed stays in FOLDER, and is not computed again; table.json there has the figures.
@@ -18,7 +18,6 @@ import time
 import numpy
 from sacrebleu.metrics import BLEU
 
-RANKED = ["gradient", "ablation", "twins-first", "greedy"]
 SEEDS = [0, 1, 2]
 
 
@@ -114,6 +113,7 @@ def main():
     parser.add_argument("data")
     parser.add_argument("-o", "--out", required=True)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--orders", default="gradient,ablation,twins-first,greedy", help="beside random")
     parser.add_argument("--counts", default="7,14,22,29,36,43,50,58")
     parser.add_argument("--recover", default="36,50,58", help="numbers of heads removed after which the model is trained again")
     parser.add_argument("--epochs", type=int, default=1)
@@ -125,7 +125,7 @@ def main():
     trial.score("whole model", "none", 0, trial.translate("whole", options.model))
     counts = [int(n) for n in options.counts.split(",")]
     if "curves" in options.parts:
-        for name, seed in [(name, 0) for name in RANKED] + [("random", seed) for seed in SEEDS]:
+        for name, seed in [(name, 0) for name in options.orders.split(",")] + [("random", seed) for seed in SEEDS]:
             dropped = trial.order(name, seed)
             for n in counts:
                 trial.score(f"{name} {seed} -{n}", name, n, trial.translate(f"{name}-{seed}-{n}", options.model, dropped[:n]), seed=seed)
