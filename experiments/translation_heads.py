@@ -152,7 +152,8 @@ def recovered(trial, name, order, n, arguments):
 def positional(trial):
     """All positional heads gone, half of them, and as many at random."""
     verdict = json.loads(trial.evidence().read_text())
-    of_role = [head["head"] for head in verdict["heads"] if any(role["role"].startswith("positional") for role in head["roles"])]
+    roles = {"previous", "next", "self", "offset"}
+    of_role = [head["head"] for head in verdict["heads"] if any(role["role"] in roles for role in head["roles"])]
     everyone = [head["head"] for head in verdict["heads"]]
     print("positional:", ", ".join(of_role))
     if not of_role:
