@@ -15,21 +15,10 @@
 namespace headwise {
 namespace {
 
-TokenBatch random_texts(int64_t texts, uint64_t stream) {
-  Random random(5, stream);
-  TokenBatch batch;
-  for (int64_t b = 0; b < texts; ++b) {
-    std::vector<int32_t> ids(5 + random.below(8));
-    for (int32_t& id : ids) id = static_cast<int32_t>(3 + random.below(40));
-    batch.add(ids);
-  }
-  return batch;
-}
-
 Examples examples_for(const Model& model) {
   return model.config().encoder_decoder()
-             ? unlabelled(random_texts(60, 0), random_texts(60, 1)).examples
-             : unlabelled(random_texts(60, 0)).examples;
+             ? unlabelled(random_texts(43, 0), random_texts(43, 1)).examples
+             : unlabelled(random_texts(43, 0)).examples;
 }
 
 /// Every weight is up to a tenth of its tensor's mean size away from where it was.

@@ -12,13 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "golden/folder.h"
-#include "headwise/core/random.h"
 #include "headwise/io/tensor_file.h"
-#include "headwise/model/model.h"
 #include "headwise/model/summary.h"
 #include "io/io_testing.h"
 #include "prune/proof.h"
+#include "prune_testing.h"
 
 namespace headwise {
 namespace {
@@ -26,68 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
-
-/// The largest difference that float32 may make, relative to the largest value.
-constexpr double kTolerance = 2e-5;
-
-fs::path golden_model(const std::string& name) { return golden_folder() / "models" / name; }
-
-std::vector<std::string> all_models() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(golden_folder() / "models")) {
-    if (fs::exists(entry.path() / "config.json")) names.push_back(entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-TokenBatch texts_for(const ModelConfig& config, int64_t vocabulary, uint64_t seed) {
-  Random random(seed);
-  TokenBatch batch;
-  for (const int64_t tokens : {7, 12, 1, 4}) {
-    std::vector<int32_t> ids;
-    while (std::ssize(ids) < tokens) {
-      const auto id = static_cast<int32_t>(random.below(static_cast<uint32_t>(vocabulary)));
-      if (id != config.pad) ids.push_back(id);
-    }
-    batch.add(ids);
-  }
-  return batch;
-}
-
-struct Texts {
-  explicit Texts(const ModelConfig& config) : source(texts_for(config, config.vocabulary, 1)) {
-    if (config.encoder_decoder()) target = texts_for(config, config.decoder_vocabulary, 2);
-  }
-  TokenBatch source{}, target{};
-};
-
-Activations hidden(const Model& model, const Texts& texts, const std::vector<float>& gates = {},
-                   ForwardObserver* observer = nullptr) {
-  ForwardOptions options{.observer = observer};
-  if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
-  return texts.target.texts() > 0 ? model.hidden(texts.source, texts.target, options)
-                                  : model.hidden(texts.source, options);
-}
-
-double difference(const Activations& a, const Activations& b) {
-  double largest = 0, error = 0;
-  for (int64_t i = 0; i < a.rows.extent(0) * a.rows.extent(1); ++i) {
-    largest = std::max<double>(largest, std::abs(a.rows.data()[i]));
-    error = std::max<double>(error, std::abs(a.rows.data()[i] - b.rows.data()[i]));
-  }
-  return error / largest;
-}
-
-std::vector<float> gates_without(const Model& model, const std::vector<std::string>& drop) {
-  std::vector<float> gates(model.heads(), 1);
-  for (const std::string& name : drop) {
-    for (const HeadIndex head : model.find_heads(name)) {
-      gates[model.attentions()[head.site].first + head.index] = 0;
-    }
-  }
-  return gates;
-}
 
 /// Of each attention the heads whose number leaves `rest` when divided by 3; all of the second one.
 std::vector<std::string> every_third(const Model& model, int64_t rest) {
@@ -99,11 +35,6 @@ std::vector<std::string> every_third(const Model& model, int64_t rest) {
     }
   }
   return heads;
-}
-
-PruneProof prune_to(const fs::path& folder, const std::vector<std::string>& drop,
-                    const fs::path& out, const PruneOptions& options = {}) {
-  return prune(Model::load(folder), folder, drop, out, options);
 }
 
 class PrunedModels : public testing::TestWithParam<std::string> {};
@@ -123,7 +54,9 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
   const Model small = Model::load(compact);
   EXPECT_LE(difference(gated, hidden(small, texts)), kTolerance);
   EXPECT_EQ(small.heads() + std::ssize(drop), model.heads());
-  if (!drop.empty()) EXPECT_LT(summarize(compact).parameters, summarize(folder).parameters);
+  if (!drop.empty()) {
+    EXPECT_LT(summarize(compact).parameters, summarize(folder).parameters);
+  }
   EXPECT_EQ(summarize(masked).parameters, summarize(folder).parameters);
   // Gates of grouped and of routed heads let the kernel put other rows together.
   const bool alone = std::ranges::all_of(model.attentions(), [&](const AttentionSite& site) {
@@ -175,7 +108,7 @@ TEST_P(PrunedModels, TheProofCanFail) {
   EXPECT_THAT(error_of([&] { require_same(proof(), model, "out"); }).what, HasSubstr("not kept"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PrunedModels, testing::ValuesIn(all_models()),
+INSTANTIATE_TEST_SUITE_P(Models, PrunedModels, testing::ValuesIn(golden_model_names()),
                          [](const auto& info) { return info.param; });
 
 TEST(Prune, KeepsTypesBytesAndMetadata) {
@@ -270,183 +203,6 @@ TEST(Prune, WithoutHeadsToDropTheFolderIsACopy) {
   EXPECT_FALSE(fs::exists(temporary.path() / "out" / "modeling_headwise.py"));
   EXPECT_EQ(contents_of(temporary.path() / "out" / "model.safetensors"),
             contents_of(golden_model("bert") / "model.safetensors"));
-}
-
-/// One head of each group of each layer, another one in each.
-std::vector<std::string> one_per_group(const Model& model) {
-  std::vector<std::string> drop;
-  for (const AttentionSite& site : model.attentions()) {
-    const int64_t group = std::ssize(site.heads) / site.kv_heads;
-    for (int64_t kv = 0; kv < site.kv_heads; ++kv) {
-      drop.push_back(site.head_name(kv * group + (site.layer + kv) % group));
-    }
-  }
-  return drop;
-}
-
-TEST(PruneUniform, LoadsAsAStockArchitecture) {
-  for (const char* name : {"llama", "mistral", "qwen2", "qwen3", "smollm3"}) {
-    const TemporaryFolder temporary;
-    const fs::path out = temporary.path() / "out";
-    const Model model = Model::load(golden_model(name));
-    const std::vector<std::string> drop = one_per_group(model);
-    EXPECT_LE(prune_to(golden_model(name), drop, out, {.form = PruneForm::uniform}).max_difference,
-              kTolerance);
-    const json config = json::parse(contents_of(out / "config.json"));
-    const AttentionSite& site = model.attentions()[0];
-    EXPECT_EQ(config["num_attention_heads"], std::ssize(site.heads) - site.kv_heads);
-    EXPECT_EQ(config["num_key_value_heads"], site.kv_heads);
-    EXPECT_EQ(config["head_dim"], site.head_dim);
-    EXPECT_FALSE(config.contains("pruned_heads"));
-    EXPECT_FALSE(config.contains("auto_map"));
-    EXPECT_FALSE(fs::exists(out / "modeling_headwise.py"));
-    const bool llama = std::string(name) == "llama";
-    EXPECT_EQ(config["model_type"], llama ? "mistral" : name);
-    if (llama) {
-      EXPECT_TRUE(config.contains("sliding_window") && config["sliding_window"].is_null());
-      EXPECT_EQ(config["architectures"][0], "MistralForCausalLM");
-    }
-  }
-}
-
-TEST(PruneUniform, TakesWholeGroups) {
-  const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("llama"));
-  std::vector<std::string> drop;
-  for (const AttentionSite& site : model.attentions()) {
-    const int64_t group = std::ssize(site.heads) / site.kv_heads;
-    for (int64_t h = 0; h < group; ++h) {
-      drop.push_back(site.head_name(site.layer % site.kv_heads * group + h));
-    }
-  }
-  const fs::path out = temporary.path() / "out", compact = temporary.path() / "compact";
-  EXPECT_LE(prune_to(golden_model("llama"), drop, out, {.form = PruneForm::uniform}).max_difference,
-            kTolerance);
-  EXPECT_EQ(Model::load(out).attentions()[0].kv_heads, model.attentions()[0].kv_heads - 1);
-  // What is compact already can become uniform.
-  prune_to(golden_model("llama"), drop, compact);
-  prune_to(compact, {}, temporary.path() / "again", {.form = PruneForm::uniform});
-  EXPECT_EQ(contents_of(out / "config.json"),
-            contents_of(temporary.path() / "again" / "config.json"));
-}
-
-TEST(PruneUniform, OfT5NeedsTheSameHeadsInEachLayer) {
-  const TemporaryFolder temporary;
-  const fs::path out = temporary.path() / "out";
-  const PruneOptions uniform{.form = PruneForm::uniform};
-  const std::vector<std::string> same = {"enc.L0.H1", "enc.L1.H1",   "dec.L0.H2",
-                                         "dec.L1.H2", "cross.L0.H0", "cross.L1.H3"};
-  EXPECT_LE(prune_to(golden_model("t5"), same, out, uniform).max_difference, kTolerance);
-  const json config = json::parse(contents_of(out / "config.json"));
-  EXPECT_EQ(config["num_heads"], Model::load(golden_model("t5")).attentions()[0].heads.size() - 1);
-  const ErrorDetail error = error_of([&] {
-    prune_to(golden_model("t5"),
-             {"enc.L0.H1", "enc.L1.H2", "dec.L0.H2", "dec.L1.H2", "cross.L0.H0", "cross.L1.H3"},
-             temporary.path() / "other", uniform);
-  });
-  EXPECT_THAT(error.got, HasSubstr("other heads in enc.L1 than in enc.L0"));
-  EXPECT_THAT(error.hint, HasSubstr("compact"));
-}
-
-TEST(PruneUniform, RefusesWhatItCannotHold) {
-  const TemporaryFolder temporary;
-  const auto refused = [&](const char* model, const std::vector<std::string>& drop) {
-    const ErrorDetail error = error_of([&] {
-      prune_to(golden_model(model), drop, temporary.path() / "out", {.form = PruneForm::uniform});
-    });
-    EXPECT_THAT(error.hint, HasSubstr("compact"));
-    EXPECT_TRUE(temporary.names().empty()) << "nothing is left behind";
-    return error.got;
-  };
-  for (const char* model : {"bert", "gpt2", "gpt_neox", "marian", "mpnet", "llama_fixed"}) {
-    EXPECT_THAT(refused(model, {}), HasSubstr("no width of their own"));
-  }
-  EXPECT_THAT(refused("mistral", {"L0.H0"}), HasSubstr("groups of unequal size in L0"));
-  EXPECT_THAT(refused("mistral", {"L1.H0,L1.H1"}),
-              HasSubstr("4 heads (2 of keys and values) in L0"));
-  EXPECT_THAT(refused("llama", {"all"}), HasSubstr("no heads"));
-  EXPECT_THAT(refused("llama_biases", {}), HasSubstr("biases"));
-}
-
-/// The rows that one attention adds to the residual stream.
-class Projected : public ForwardObserver {
- public:
-  explicit Projected(std::string name) : name_(std::move(name)) {}
-  bool wants_projected() const override { return true; }
-  void projected(const AttentionSite& site, View<const float, 2> rows) override {
-    if (site.name != name_) return;
-    width = rows.extent(1);
-    values.assign(rows.data(), rows.data() + rows.extent(0) * width);
-  }
-  std::vector<float> mean() const {
-    std::vector<float> mean(width);
-    const auto rows = static_cast<float>(std::ssize(values) / width);
-    for (size_t i = 0; i < values.size(); ++i) mean[i % width] += values[i] / rows;
-    return mean;
-  }
-  std::vector<float> values{};
-  int64_t width = 0;
-
- private:
-  std::string name_;
-};
-
-double squared_error(const Projected& a, const Projected& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.values.size(); ++i) {
-    const double d = double{a.values[i]} - double{b.values[i]};
-    sum += d * d;
-  }
-  return sum;
-}
-
-TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
-  for (const char* name : {"bert", "gpt2", "gpt_neox", "marian"}) {
-    const TemporaryFolder temporary;
-    const Model model = Model::load(golden_model(name));
-    const Texts texts(model.config());
-    const std::string site = model.attentions()[0].name;
-    double last = INFINITY;
-    Projected whole(site);
-    hidden(model, texts, {}, &whole);
-    for (const Compensation how :
-         {Compensation::none, Compensation::mean, Compensation::least_squares}) {
-      const fs::path out = temporary.path() / std::string(to_string(how));
-      prune_to(golden_model(name), {site + ".H0", site + ".H2"}, out,
-               {.compensate = how, .ridge = 1e-9, .source = texts.source, .target = texts.target});
-      Projected left(site);
-      hidden(Model::load(out), texts, {}, &left);
-      const double error = squared_error(whole, left);
-      EXPECT_LT(error, last) << name << " " << to_string(how);
-      last = error;
-      if (how == Compensation::none) continue;
-      for (size_t i = 0; i < left.mean().size(); ++i) {
-        EXPECT_NEAR(left.mean()[i], whole.mean()[i], 1e-5) << to_string(how);
-      }
-    }
-  }
-}
-
-TEST(PruneCompensate, LeastSquaresNeedsNoBias) {
-  const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("llama"));
-  const Texts texts(model.config());
-  Projected whole("L0"), none("L0"), solved("L0");
-  hidden(model, texts, {}, &whole);
-  for (const auto& [how, seen] :
-       {std::pair{Compensation::none, &none}, std::pair{Compensation::least_squares, &solved}}) {
-    const fs::path out = temporary.path() / std::string(to_string(how));
-    prune_to(golden_model("llama"), {"L0.H1"}, out, {.compensate = how, .source = texts.source});
-    hidden(Model::load(out), texts, {}, seen);
-  }
-  EXPECT_LT(squared_error(whole, solved), squared_error(whole, none));
-  const auto refused = [&](const PruneOptions& options) {
-    return error_of(
-        [&] { prune_to(golden_model("llama"), {"L0.H1"}, temporary.path() / "other", options); });
-  };
-  EXPECT_THAT(refused({.compensate = Compensation::mean, .source = texts.source}).hint,
-              HasSubstr("least_squares"));
-  EXPECT_THAT(refused({.compensate = Compensation::least_squares}).what, HasSubstr("texts"));
 }
 
 TEST(Prune, RefusesWhatIsNotThereAndWhatIs) {

@@ -16,19 +16,6 @@
 namespace headwise {
 namespace {
 
-TokenBatch random_texts(int64_t vocabulary, uint64_t stream) {
-  Random random(5, stream);
-  TokenBatch batch;
-  for (int64_t b = 0; b < 60; ++b) {
-    std::vector<int32_t> ids(5 + random.below(8));
-    for (int32_t& id : ids) {
-      id = static_cast<int32_t>(3 + random.below(static_cast<uint32_t>(vocabulary - 3)));
-    }
-    batch.add(ids);
-  }
-  return batch;
-}
-
 /// A golden model without its first head.
 class Recovered : public testing::TestWithParam<std::string> {
  protected:

@@ -10,6 +10,7 @@
 
 #include "golden/folder.h"
 #include "golden/golden_tensors.h"
+#include "headwise/core/random.h"
 #include "headwise/model/config.h"
 #include "headwise/train/trainable_model.h"
 
@@ -17,6 +18,20 @@ namespace headwise {
 
 inline std::filesystem::path golden_model(const std::string& name) {
   return golden_folder() / "models" / name;
+}
+
+/// 60 short texts of any tokens but the first three.
+inline TokenBatch random_texts(int64_t vocabulary, uint64_t stream) {
+  Random random(5, stream);
+  TokenBatch batch;
+  for (int64_t b = 0; b < 60; ++b) {
+    std::vector<int32_t> ids(5 + random.below(8));
+    for (int32_t& id : ids) {
+      id = static_cast<int32_t>(3 + random.below(static_cast<uint32_t>(vocabulary - 3)));
+    }
+    batch.add(ids);
+  }
+  return batch;
 }
 
 /// A file of tests/golden/gradients.

@@ -62,14 +62,7 @@ Value StackGraph::heads_of(const Value& rows, int64_t heads, int64_t width) {
 StackGraph::Projected StackGraph::project(int64_t layer, const AttentionNames& names,
                                           const MultiHeadAttentionShape& s, const Value& x,
                                           const Value& source) {
-  const auto linear = [&](const Value& rows, std::string_view name, int64_t outputs,
-                          int64_t inputs) {
-    return layers_.linear(rows, naming_.in_layer(layer, name),
-                          {.outputs = outputs,
-                           .inputs = inputs,
-                           .bias = s.projection_bias,
-                           .transposed = naming_.model().transposed});
-  };
+  const auto linear = linears_of(layer, s.projection_bias);
   const int64_t q = s.queries(), k = s.keys(), v = s.values();
   std::vector<Value> parts(3);
   switch (naming_.model().storage) {

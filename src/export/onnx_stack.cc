@@ -94,14 +94,7 @@ Value StackGraph::residual(int64_t layer, std::string_view norm, const Value& x,
 Value StackGraph::feed_forward(int64_t layer, const Value& x) {
   const StackNames& names = naming_.stack();
   const int64_t C = config_.width, F = stack_.intermediate;
-  const auto linear = [&](const Value& rows, std::string_view name, int64_t outputs,
-                          int64_t inputs) {
-    return layers_.linear(rows, naming_.in_layer(layer, name),
-                          {.outputs = outputs,
-                           .inputs = inputs,
-                           .bias = config_.feed_forward_bias,
-                           .transposed = naming_.model().transposed});
-  };
+  const auto linear = linears_of(layer, config_.feed_forward_bias);
   Value hidden = linear(x, config_.gated ? names.gated_up : names.up, F, C);
   if (config_.gated) {
     const Value gate = layers_.activate(linear(x, names.gate, F, C), config_.activation);

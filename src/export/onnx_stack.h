@@ -37,6 +37,19 @@ class StackGraph {
   Value position_rows(const Value& ids);
   Value block(int64_t layer, const Value& x);
   Value feed_forward(int64_t layer, const Value& x);
+
+  /// linear(rows, name, outputs, inputs): a product with a matrix of the layer.
+  auto linears_of(int64_t layer, bool bias) {
+    return [this, layer, bias](const Value& rows, std::string_view name, int64_t outputs,
+                               int64_t inputs) {
+      return layers_.linear(rows, naming_.in_layer(layer, name),
+                            {.outputs = outputs,
+                             .inputs = inputs,
+                             .bias = bias,
+                             .transposed = naming_.model().transposed});
+    };
+  }
+
   template <class F>
   Value residual(int64_t layer, std::string_view norm, const Value& x, const F& f);
 

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace headwise {
 
 /// tests/golden
 std::filesystem::path golden_folder();
+
+/// Of the folders of models in it, sorted.
+std::vector<std::string> golden_model_names();
 
 /// The folder of the project.
 inline std::filesystem::path project_folder() {
