@@ -30,6 +30,7 @@ double cpu_seconds() {
 /// that.
 constexpr auto kSettle = std::chrono::milliseconds(8);
 
+constexpr double kLong = 10;  // seconds: what takes longer needs no warming up
 constexpr int kFirstProbes = 40;
 
 double median(std::vector<double> values) {
@@ -64,33 +65,42 @@ double Harness::fma_peak(int threads) {
 
 std::vector<Timing> Harness::race(int threads, const std::vector<Timer>& sides) {
   fma_peak(threads);
+  std::vector<std::vector<Probed>> samples(sides.size());
+  const auto start = Clock::now();
+  double before = probe(threads);
+  const auto take = [&](size_t side, int64_t reps) {
+    const Sample sample = sides[side](reps);
+    std::this_thread::sleep_for(kSettle);
+    const double after = probe(threads);
+    samples[side].push_back({.seconds = sample.seconds / static_cast<double>(reps),
+                             .cpu_share = sample.cpu_seconds / sample.seconds,
+                             .probe = std::min(before, after)});
+    before = after;
+    return sample.seconds;
+  };
   std::vector<int64_t> reps;
-  for (const Timer& side : sides) {
-    side(1);
-    const double once = side(1).seconds;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    if (take(i, 1) > kLong) {  // that counts
+      reps.push_back(1);
+      continue;
+    }
+    const double once = take(i, 1);
     reps.push_back(std::max<int64_t>(1, std::llround(std::ceil(settings_.sample_seconds / once))));
+    samples[i].clear();
   }
 
-  std::vector<std::vector<Probed>> samples(sides.size());
   const auto enough = [&] {
     return std::all_of(samples.begin(), samples.end(), [&](const std::vector<Probed>& side) {
       return count_quiet(side, threads) >= settings_.samples;
     });
   };
-  std::this_thread::sleep_for(kSettle);
-  double before = probe(threads);
-  const auto start = Clock::now();
-  for (int round = 0; !enough(); ++round) {
-    if (round >= settings_.least_samples && seconds_since(start) > settings_.race_seconds) break;
-    for (size_t i = 0; i < sides.size(); ++i) {
-      const Sample sample = sides[i](reps[i]);
-      std::this_thread::sleep_for(kSettle);
-      const double after = probe(threads);
-      samples[i].push_back({.seconds = sample.seconds / static_cast<double>(reps[i]),
-                            .cpu_share = sample.cpu_seconds / sample.seconds,
-                            .probe = std::min(before, after)});
-      before = after;
-    }
+  const auto least = [&] {
+    return std::ranges::all_of(
+        samples, [&](const auto& side) { return std::ssize(side) >= settings_.least_samples; });
+  };
+  while (!enough()) {
+    if (least() && seconds_since(start) > settings_.race_seconds) break;
+    for (size_t i = 0; i < sides.size(); ++i) take(i, reps[i]);
   }
 
   std::vector<Timing> timings;

@@ -106,7 +106,10 @@ std::optional<bool> Result::met() const {
 
 void Report::add(Result result) {
   if (!options_.select(result.name)) return;
-  fmt::print(stderr, "measured {}\n", result.name);
+  std::string found = fmt::format("{:.4g} {}", result.ours, result.unit);
+  if (result.ratio) found += fmt::format(", ratio {:.2f}", *result.ratio);
+  fmt::print(stderr, "measured {}: {}{}\n", result.name, found,
+             result.disturbed ? ", disturbed" : "");
   results_.push_back(std::move(result));
 }
 

@@ -132,6 +132,10 @@ def main():
     if "positional" in options.parts:
         positional(trial)
     if "recover" in options.parts:
+        # What training again does to the model with all heads.
+        nothing = trial.folder / "plan-nothing.json"
+        nothing.write_text('{"drop": []}')
+        recovered(trial, "recovered-none-0", "none", 0, [nothing])
         for n in [int(n) for n in options.recover.split(",")]:
             for name in ("ablation", "greedy", "random"):
                 recovered(trial, f"recovered-{name}-{n}", name, n, ["--drop", ",".join(trial.order(name)[:n])])

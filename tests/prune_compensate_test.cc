@@ -76,6 +76,22 @@ TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
   }
 }
 
+TEST(PruneCompensate, LeastSquaresChangesNothingForOneText) {
+  const TemporaryFolder temporary;
+  const Model model = Model::load(golden_model("llama"));
+  const Texts all(model.config());
+  TokenBatch one;
+  one.add(std::span(all.source.ids).first(all.source.offsets[1]));
+  Activations outputs[2];
+  for (const auto& [how, output] : {std::pair{Compensation::none, &outputs[0]},
+                                    std::pair{Compensation::least_squares, &outputs[1]}}) {
+    const fs::path out = temporary.path() / std::string(to_string(how));
+    prune_to(golden_model("llama"), {"L0.H1"}, out, {.compensate = how, .source = one});
+    *output = hidden(Model::load(out), all);
+  }
+  EXPECT_EQ(difference(outputs[0], outputs[1]), 0);  // no other text says whether it would help
+}
+
 TEST(PruneCompensate, LeastSquaresNeedsNoBias) {
   const TemporaryFolder temporary;
   const Model model = Model::load(golden_model("llama"));

@@ -153,12 +153,14 @@ TEST(Prune, KeepsShardsAndOtherFiles) {
   temporary.write("model/model.safetensors.index.json", index.dump());
   temporary.write("model/config.json", contents_of(golden_model("bert") / "config.json"));
   temporary.write("model/vocab.txt", "words");
+  temporary.write("model/log.jsonl", "of the training of all heads");
   temporary.write("model/2_Dense/pytorch_model.bin", "kept");
   temporary.write("model/pytorch_model.bin", "the same weights, not pruned");
   prune_to(folder, {"L0.H0", "L1"}, out);
   EXPECT_EQ(contents_of(out / "vocab.txt"), "words");
   EXPECT_EQ(contents_of(out / "2_Dense" / "pytorch_model.bin"), "kept");
   EXPECT_FALSE(fs::exists(out / "pytorch_model.bin"));
+  EXPECT_FALSE(fs::exists(out / "log.jsonl"));
   EXPECT_TRUE(fs::exists(out / "modeling_headwise.py"));
   const json written = json::parse(contents_of(out / "model.safetensors.index.json"));
   EXPECT_EQ(written["weight_map"], index["weight_map"]);
@@ -220,6 +222,10 @@ TEST(Prune, RefusesWhatIsNotThereAndWhatIs) {
   fs::create_directory(temporary.path() / "empty");
   prune_to(golden_model("bert"), {"L0.H1"}, temporary.path() / "empty");
   EXPECT_TRUE(fs::exists(temporary.path() / "empty" / "config.json"));
+  fs::create_directory(temporary.path() / "linked");
+  fs::create_directory_symlink("linked", temporary.path() / "link");
+  prune_to(golden_model("bert"), {"L0.H1"}, temporary.path() / "link");
+  EXPECT_TRUE(fs::exists(temporary.path() / "linked" / "config.json"));
   EXPECT_THAT(error_of([] { prune_form("small"); }).expected, HasSubstr("masked, compact"));
   EXPECT_THAT(error_of([] { compensation("all"); }).expected, HasSubstr("least_squares"));
 }

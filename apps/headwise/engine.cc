@@ -160,15 +160,15 @@ void Engine::loop() {
   Lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stopping_ || !short_.empty() || next_job() != nullptr; });
-    if (!short_.empty()) {
+    if (!stopping_ && next_job() != nullptr) {
+      do_job(lock);  // lets what is short in between its steps
+    } else if (!short_.empty()) {
       do_short(lock);  // also when stopping: who waits is told
     } else if (stopping_) {
       for (const auto& job : jobs_) {
         if (!job->ended()) job->status.state = JobState::cancelled;
       }
       return;
-    } else {
-      do_job(lock);
     }
   }
 }

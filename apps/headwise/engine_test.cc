@@ -129,6 +129,19 @@ TEST(Engine, JobsReportAndLetOthersIn) {
   other.get();
 }
 
+TEST(Engine, JobsAreNotPutOffByThoseWhoKeepAsking) {
+  Engine engine({});
+  Obstacle obstacle(engine);
+  const std::string id = engine.start("kind", [](const Engine::Report&) { return Json(); });
+  JobState seen = JobState::queued;
+  auto other =
+      std::async(std::launch::async, [&] { engine.run([&] { seen = engine.find(id)->state; }); });
+  std::this_thread::sleep_for(10ms);  // for it to wait, too
+  obstacle.remove();
+  other.get();
+  EXPECT_EQ(seen, JobState::done);
+}
+
 TEST(Engine, JobsFailWithAReason) {
   Engine engine({});
   const auto error_of = [&](const Engine::Job& job) {

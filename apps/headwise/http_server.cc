@@ -63,12 +63,13 @@ class Socket {
 class Connection : public httplib::Stream {
  public:
   Connection(int fd, const std::atomic<bool>& stopping)
-      : fd_(fd), stopping_(stopping), deadline_(Clock::now() + kReading) {}
+      : fd_(fd), stopping_(stopping), read_by_(Clock::now() + kReading) {}
 
   bool is_readable() const override { return at_ < filled_ || wait(POLLIN); }
   bool is_writable() const override { return wait(POLLOUT); }
 
   ssize_t read(char* to, size_t size) override {
+    writes_ = false;
     if (at_ == filled_) {
       if (total_ >= kMostRead) return -1;
       const ssize_t count = when_ready(POLLIN, [&] { return fill(); });
@@ -84,14 +85,14 @@ class Connection : public httplib::Stream {
   }
 
   ssize_t write(const char* from, size_t size) override {
-    if (!std::exchange(writes_, true)) deadline_ = Clock::now() + kWriting;
+    if (!std::exchange(writes_, true)) write_by_ = Clock::now() + kWriting;
     return when_ready(POLLOUT, [&] { return send(fd_, from, size, MSG_NOSIGNAL); });
   }
 
   /// What was sent arrives: a socket that is closed with bytes unread takes back what is under way.
   void finish() {
     shutdown(fd_, SHUT_WR);
-    deadline_ = Clock::now() + kClosing;
+    read_by_ = Clock::now() + kClosing;
     for (size_t drained = 0; drained < 16 * kMostRead;) {
       const ssize_t count = when_ready(POLLIN, [&] { return fill(); });
       if (count <= 0) return;
@@ -107,8 +108,9 @@ class Connection : public httplib::Stream {
   bool wait(short event) const {
     while (true) {
       if (stopping_ && event == POLLIN) return false;
-      if (stopping_) deadline_ = std::min(deadline_, Clock::now() + kStopping);
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+      if (stopping_) write_by_ = std::min(write_by_, Clock::now() + kStopping);
+      const Clock::time_point end = event == POLLIN ? read_by_ : write_by_;
+      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
       if (left <= milliseconds(0)) return false;
       pollfd one = {.fd = fd_, .events = event, .revents = 0};
       const int ready = poll(&one, 1, static_cast<int>(std::min(left, kGlance).count()));
@@ -130,8 +132,9 @@ class Connection : public httplib::Stream {
 
   int fd_;
   const std::atomic<bool>& stopping_;
-  mutable Clock::time_point deadline_;
-  bool writes_ = false;
+  Clock::time_point read_by_;
+  mutable Clock::time_point write_by_;
+  bool writes_ = false;  // since the last reading: "go on" is written before the body is read
   std::array<char, 4096> buffer_;
   size_t at_ = 0, filled_ = 0, total_ = 0;
 };
@@ -176,9 +179,8 @@ int port_of(const Socket& socket) {
 
 std::vector<std::string> values_of(const httplib::Request& request, const char* header) {
   std::vector<std::string> values;
-  for (size_t i = 0; i < request.get_header_value_count(header); ++i) {
-    values.push_back(request.get_header_value(header, i));
-  }
+  const auto [begin, end] = request.headers.equal_range(header);
+  for (auto at = begin; at != end; ++at) values.push_back(at->second);
   return values;
 }
 
@@ -338,12 +340,22 @@ class HttpServer::Impl : private httplib::Server {
 
   void serve(int fd) {
     Connection connection(fd, stopping_);
-    bool closed = false;
-    process_request(connection, true, closed, [](httplib::Request& request) {
+    process(connection, [](httplib::Request& request) {
       request.ranges.clear();                    // many of them would be many copies
       request.headers.erase("Accept-Encoding");  // to compress takes longer than to send
     });
     connection.finish();
+  }
+
+  /// Later versions of the library want to be told the addresses.
+  template <class Setup>
+  void process(Connection& connection, const Setup& setup) {
+    bool closed = false;
+    if constexpr (requires { this->process_request(connection, true, closed, setup); }) {
+      this->process_request(connection, true, closed, setup);
+    } else {
+      this->process_request(connection, "", 0, "", 0, true, closed, setup);
+    }
   }
 
   /// Without waiting: this is the thread that takes connections.

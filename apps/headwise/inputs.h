@@ -64,6 +64,8 @@ class Session {
   const ModelConfig& config() const { return model().config(); }
   const Tokenizer* tokenizer() const { return loaded_->tokenizer ? &*loaded_->tokenizer : nullptr; }
 
+  const LoadOptions& load() const { return loaded_->load; }  // how the model was loaded
+
   const std::vector<float>& gates() const { return gates_; }  // [heads], or none
 
   /// As the tokenizer stores them; the ids themselves if there is none.
@@ -77,6 +79,7 @@ class Session {
     explicit Loaded(const InputOptions& options);
     std::string name;
     std::filesystem::path folder;
+    LoadOptions load;
     std::optional<Tokenizer> tokenizer;
     Model model;
   };

@@ -77,7 +77,7 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
   for (int64_t h = 0; h < columns; ++h) {
     text += narrow ? fmt::format("{:>2}", h % 10) : fmt::format("{:>3}", h);
   }
-  text += "   mostly; what closing one head adds; advice\n";
+  text += "   mostly (a head may have several roles); what closing one head adds; advice\n";
   for (const LayerVerdict& layer : verdict.layers) {
     text += fmt::format("{:<{}}", layer.layer, kLayer);
     const auto& heads = rows[layer.layer];
@@ -141,7 +141,7 @@ std::string standings(const Verdict& verdict) {
     if (head.standing) heads[*head.standing].push_back(&head);
   }
   if (heads.empty()) {
-    return "\nhow much heads matter was not measured: headwise observe --measure matter\n";
+    return "\nhow much heads matter was not measured: headwise observe MODEL --input TEXTS\n";
   }
   std::string text = fmt::format(
       "\nhow much heads matter: {}{}, {:.4g} tolerated\n", verdict.loss_task,
@@ -162,13 +162,15 @@ std::string rankings(const Verdict& verdict) {
                                                              {"confidence", "high confidence"}};
   const auto reference = verdict.rankings.contains("ablation_zero") ? "ablation_zero" : "gradient";
   const auto row = verdict.correlation.find(reference);
+  size_t longest = 9;
+  for (const HeadVerdict& head : verdict.heads) longest = std::max(longest, head.head.size());
   std::string text;
   for (const auto& [name, title] : kOrders) {
     const auto at = verdict.rankings.find(name);
     if (at == verdict.rankings.end()) continue;
     text += fmt::format("{:<18}", title);
     for (size_t i = 0; i < std::min(kShown, at->second.size()); ++i) {
-      text += fmt::format("{:<11}", at->second[i]);
+      text += fmt::format("{:<{}}", at->second[i], longest + 2);
     }
     if (row != verdict.correlation.end() && row->second.contains(name)) {
       text += fmt::format("{:+.2f}", row->second.at(name));
@@ -212,11 +214,13 @@ std::string categories(const Verdict& verdict) {
   for (const Category& category : verdict.categories) {
     if (!category.measured) continue;
     text += fmt::format("{:<14}{:>6}", category.role, category.heads.size());
-    for (const char* name :
-         {"ablation_zero", "ablation_zero_half", "ablation_zero_random", "above_random"}) {
+    for (const char* name : {"ablation_zero", "ablation_zero_half", "ablation_zero_random"}) {
       const Measure* const measure = category.measured->find(name);
       text +=
           fmt::format("{:>12}", measure == nullptr ? "" : fmt::format("{:+.4f}", measure->value));
+    }
+    if (const Measure* const share = category.measured->find("above_random")) {
+      text += fmt::format("{:>10.0f} %", 100 * share->value);
     }
     text += "\n";
   }

@@ -240,6 +240,8 @@ Json LiveApi::model() const {
                           {"heads", site.heads.size()},
                           {"head_names", site.heads}});
   }
+  const Tokenizer& tokenizer = *session_.tokenizer();
+  const auto mask = tokenizer.special_tokens().mask;
   return {
       {"instance", instance_},
       {"version", HEADWISE_VERSION},
@@ -247,6 +249,7 @@ Json LiveApi::model() const {
        {{"name", session_.name()},
         {"architecture", config.architecture.empty() ? config.model_type : config.architecture}}},
       {"task", looker_.task()},
+      {"mask", mask ? Json(tokenizer.token(*mask)) : Json()},
       {"limits", {{"tokens", looker_.most_tokens()}, {"characters", Looker::kMostCharacters}}},
       {"attentions", std::move(attentions)}};
 }

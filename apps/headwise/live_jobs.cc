@@ -56,6 +56,7 @@ Json run_job(const Session& session, const JobRequest& request, const Engine::Re
   ImportanceOptions how{.gradient = plans && request.order == "gradient",
                         .ablation_zero = !plans || request.order == "ablation",
                         .ablation_mean = false};
+  how.load = session.load();
   how.progress = progress;
   observe_importance(model, session.folder(), set, how, evidence);
   if (plans) {

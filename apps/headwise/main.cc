@@ -85,26 +85,54 @@ size_t distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
+/// The name that was meant, if one is near; else where names are listed.
+std::string suggestion(std::string_view got, const std::vector<std::string>& names,
+                       const std::string& help) {
+  const std::string& nearest = *std::ranges::min_element(
+      names, {}, [&](const std::string& name) { return distance(got, name); });
+  return distance(got, nearest) <= 2 ? fmt::format("did you mean {}?", nearest)
+                                     : fmt::format("headwise {}", help);
+}
+
+/// The program and the verb that was chosen: both have options.
+std::vector<const CLI::App*> with_verb(const CLI::App& app) {
+  std::vector<const CLI::App*> both = {&app};
+  for (const CLI::App* verb : app.get_subcommands()) both.push_back(verb);
+  return both;
+}
+
 /// What is wrong with the command line.
 ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** argv) {
-  const std::vector<std::string> rest = app.remaining();
-  if (!app.get_subcommands().empty() || rest.empty()) {
+  const std::vector<std::string> rest = app.remaining(true);
+  if (rest.empty()) {
     return {.what = error.what(), .hint = fmt::format("headwise {}", help_command(app))};
   }
   std::string_view got;  // the first word that nobody took
   for (; *argv != nullptr && got.empty(); ++argv) {
     if (std::ranges::find(rest, *argv) != rest.end()) got = *argv;
   }
-  if (got.starts_with('-')) return {.what = error.what(), .hint = "headwise --help"};
+  if (got.starts_with('-')) {
+    std::vector<std::string> options;
+    for (const CLI::App* of : with_verb(app)) {
+      for (const CLI::Option* option : of->get_options()) {
+        for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+      }
+    }
+    return {.what = "there is no such option",
+            .got = std::string(got),
+            .hint = suggestion(got, options, help_command(app))};
+  }
+  if (!app.get_subcommands().empty()) {
+    return {.what = "this was not expected",
+            .got = std::string(got),
+            .hint = fmt::format("headwise {}", help_command(app))};
+  }
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
-  const std::string& nearest = *std::ranges::min_element(
-      verbs, {}, [&](const std::string& verb) { return distance(got, verb); });
   return {.what = "there is no such verb",
           .got = std::string(got),
           .expected = fmt::format("{}", fmt::join(verbs, ", ")),
-          .hint = distance(got, nearest) <= 2 ? fmt::format("did you mean {}?", nearest)
-                                              : "headwise --help"};
+          .hint = suggestion(got, verbs, help_command(app))};
 }
 
 /// OpenMP's threads wait for each other by spinning for about a millisecond. If anything else runs

@@ -43,6 +43,7 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
   const Session session(verb.input);
   const ObserveData data = read_observe_data(verb, session, common);
+  check_texts(verb, data);
   show(verb.append ? append_and_write(verb, session, data, common)
                    : observe_and_write(verb, session, data, common),
        common);

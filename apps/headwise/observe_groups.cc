@@ -8,12 +8,10 @@
 #include "headwise/core/error.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/verdict.h"
-#include "io/file.h"
 #include "stage_files.h"
 #include "verb.h"
 
 namespace headwise::program {
-namespace {}  // namespace
 
 std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, const Model& model) {
   std::vector<NamedHeads> named;

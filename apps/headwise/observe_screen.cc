@@ -103,10 +103,7 @@ std::string standing_out(const Evidence& evidence) {
 std::string importance(const Evidence& evidence) {
   if (!evidence.loss) return "";
   const LossTask task = loss_task(evidence.loss->task);
-  const auto race = evidence.options.find("race");
-  const bool raced = race != evidence.options.end() && !race->second.empty();
-  const double tolerance = raced ? tolerance_of(task, evidence.loss->value, std::stod(race->second))
-                                 : tolerance_of(task, evidence.loss->value);
+  const double tolerance = tolerance_of(task, evidence.loss->value, tolerated_share(evidence));
   std::map<Standing, std::vector<std::pair<double, std::string>>> heads;
   for (const HeadEvidence& head : evidence.heads) {
     const Measure* const ablation = head.measures.find("ablation_zero");

@@ -220,8 +220,21 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     refuse(verb.race.has_value(), "--race");
     refuse(verb.positions.has_value(), "--positions");
     refuse(!verb.data.empty(), "--data");
+    refuse(std::ranges::find(verb.measure, "matter") != verb.measure.end(), "--measure matter");
   }
   return data;
+}
+
+void check_texts(const ObserveVerb& verb, const ObserveData& data) {
+  if (verb.input.has_input() && data.corpus.texts.empty()) {
+    throw Error({.what = "there is no text to observe",
+                 .where = verb.input.file.empty() ? "--text, --ids" : verb.input.file,
+                 .expected = "at least one that is not empty"});
+  }
+  const bool labelled = !verb.treebank.empty() || !verb.coreference.empty();
+  if (!verb.input.has_input() && !labelled && verb.no_probes && verb.data.empty()) {
+    misuse("observe: there is nothing to look at; give texts, or leave the probes in");
+  }
 }
 
 Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,

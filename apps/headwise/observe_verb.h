@@ -36,6 +36,9 @@ struct ObserveVerb {
 /// SHA-256 of the weights of a folder: what evidence knows a model by.
 std::string hash_of_weights(const std::filesystem::path& folder);
 
+/// Throws Error if there is nothing to observe.
+void check_texts(const ObserveVerb& verb, const ObserveData& data);
+
 /// Texts, treebank, pronouns, and what the loss is taken over.
 ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
                               const CommonOptions& common);

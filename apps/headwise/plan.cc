@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "headwise/plan/make_plan.h"
 #include "inputs.h"
 #include "io/file.h"
+#include "observe_verb.h"
 #include "plan_screen.h"
 #include "progress.h"
 #include "stage_files.h"
@@ -92,6 +92,9 @@ EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verd
   LossTask task = natural_loss(session.config());
   if (!verdict.loss_task.empty()) task = loss_task(verdict.loss_task);
   if (!verb.loss.empty()) task = loss_task(verb.loss);
+  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
+    misuse("--data: of an encoder-decoder, give two files and --loss translate");
+  }
   EvaluationSet set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()),
                                       *session.tokenizer(), session.config(), common.seed);
   if (verb.sample) sample_examples(set, *verb.sample, common.seed);
@@ -112,7 +115,16 @@ void make_plan(PlanVerb verb, const CommonOptions& common) {
   PlanData data;
   std::optional<Session> session;
   std::optional<EvaluationSet> set;
-  if (!verb.model.empty()) data.folder = find_model(verb.model);
+  if (!verb.model.empty()) {
+    data.folder = find_model(verb.model);
+    if (verdict.model.sha256 != hash_of_weights(data.folder)) {
+      throw Error({.what = "the verdict is about another model",
+                   .where = verb.verdict,
+                   .got = verdict.model.name,
+                   .expected = fmt::format("{}, with the same weights", verb.model),
+                   .hint = "headwise observe and judge make one of this model"});
+    }
+  }
   if (!verb.data.empty() || verb.plan.speedup) {
     session.emplace(InputOptions{.model = verb.model});
     data.model = &session->model();
@@ -132,8 +144,7 @@ void make_plan(PlanVerb verb, const CommonOptions& common) {
   if (!common.out.empty()) write_file_whole(common.out, json);
   CommonOptions screen = common;
   screen.out.clear();
-  deliver(screen,
-          common.json ? json : for_people(made, set ? std::string(to_string(set->task)) : ""));
+  deliver(screen, common.json ? json : for_people(made));
   if (!common.out.empty()) note(common, fmt::format("{} has the plan", common.out));
 }
 

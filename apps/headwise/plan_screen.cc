@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,15 +54,17 @@ std::map<LayerName, Row> rows_of(const Plan& plan) {
 
 std::string grid(const Plan& plan) {
   const std::map<LayerName, Row> rows = rows_of(plan);
-  int64_t last = -1;
-  for (const auto& [name, row] : rows) last = std::max(last, row.kept.rbegin()->first);
+  std::set<int64_t> numbers;
+  for (const auto& [name, row] : rows) {
+    for (const auto& [number, kept] : row.kept) numbers.insert(number);
+  }
   std::string text = fmt::format("{:<10}", "");
-  for (int64_t h = 0; h <= last; ++h) text += fmt::format("{:>3}", h);
+  for (const int64_t h : numbers) text += fmt::format("{:>3}", h);
   text += "   stay\n";
   for (const auto& [name, row] : rows) {
     text += fmt::format("{:<10}", row.layer);
     int64_t stay = 0;
-    for (int64_t h = 0; h <= last; ++h) {
+    for (const int64_t h : numbers) {
       const auto at = row.kept.find(h);
       stay += at != row.kept.end() && at->second;
       text += at == row.kept.end() ? "   " : at->second ? "  #" : "  .";
@@ -77,7 +80,7 @@ std::string number(const std::string& name, double value) {
 }
 
 /// Before and after.
-std::string expectations(const Plan& plan, const std::string& loss_task) {
+std::string expectations(const Plan& plan) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
       {"heads", "heads"},
       {"parameters", "parameters"},
@@ -92,7 +95,7 @@ std::string expectations(const Plan& plan, const std::string& loss_task) {
     const auto before = plan.expected.find(std::string(name) + "_before");
     if (after == plan.expected.end() || before == plan.expected.end()) continue;
     const std::string shown =
-        std::string(name) == "loss" ? fmt::format("loss ({})", loss_task) : title;
+        std::string(name) == "loss" ? fmt::format("loss ({})", plan.task) : title;
     text += fmt::format("{:<30}{:>16} -> {:>16}", shown, number(name, before->second),
                         number(name, after->second));
     if (before->second > 1e-6) {
@@ -153,10 +156,10 @@ std::string chart(const Plan& plan) {
 
 }  // namespace
 
-std::string for_people(const Plan& plan, const std::string& loss_task) {
+std::string for_people(const Plan& plan) {
   return fmt::format("{} of {} heads go, in the order: {}\n\n", plan.drop.size(),
                      plan.drop.size() + plan.keep.size(), plan.order) +
-         grid(plan) + "\n" + expectations(plan, loss_task) + chart(plan);
+         grid(plan) + "\n" + expectations(plan) + chart(plan);
 }
 
 }  // namespace headwise::program

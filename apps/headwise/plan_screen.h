@@ -7,7 +7,6 @@
 
 namespace headwise::program {
 
-/// `loss_task` names the loss; it may be empty.
-std::string for_people(const Plan& plan, const std::string& loss_task);
+std::string for_people(const Plan& plan);
 
 }  // namespace headwise::program

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "headwise/core/error.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/plan/plan.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
-#include "io/file.h"
 #include "prune_verb.h"
 #include "stage_files.h"
 
@@ -36,11 +36,29 @@ struct PruneVerb {
 
 constexpr int64_t kProbes = 40, kTranslated = 8;  // sentences, where no text is given
 
-std::vector<std::string> heads_to_drop(const PruneVerb& verb) {
+/// A plan that says of every head whether it stays names those of its model.
+void check_plan(const Plan& plan, const std::string& file, const Session& session) {
+  if (plan.keep.empty()) return;
+  const Model& model = session.model();
+  std::set<std::string> named(plan.keep.begin(), plan.keep.end()), there;
+  named.insert(plan.drop.begin(), plan.drop.end());
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t i = 0; i < std::ssize(site.heads); ++i) there.insert(site.head_name(i));
+  }
+  if (named == there) return;
+  throw Error({.what = "the plan is of another model",
+               .where = file,
+               .got = fmt::format("{} heads, not those of the model", named.size()),
+               .expected = fmt::format("the {} heads of {}", there.size(), session.name()),
+               .hint = "headwise plan makes one from a verdict of this model"});
+}
+
+std::vector<std::string> heads_to_drop(const PruneVerb& verb, const Session& session) {
   if (!verb.drop.empty()) return {verb.drop};
   if (verb.gates) return {};
-  if (verb.plan.empty()) misuse("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
-  return read_plan(verb.plan).drop;
+  const Plan plan = read_plan(verb.plan);
+  check_plan(plan, verb.plan, session);
+  return plan.drop;
 }
 
 /// The texts that were given; else built-in ones, if the model reads text.
@@ -94,6 +112,9 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
   if (!verb.input.gates.empty()) misuse("--gate: heads are dropped by a plan, or by --drop");
   if (!verb.plan.empty() && !verb.drop.empty()) misuse("--drop: instead of a plan, not beside it");
+  if (verb.plan.empty() && verb.drop.empty() && !verb.gates) {
+    misuse("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
+  }
   if (common.out.empty()) misuse("prune: -o names the folder of the pruned model");
   if (!verb.loss.empty() && verb.data.empty() && verb.recover.empty()) {
     misuse("--loss: --data names what it is taken over, --recover what is learned from");
@@ -141,7 +162,8 @@ GateOptions gates_of(const PruneVerb& verb, const FineTuneOptions& training) {
 void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   check(verb, common);
   check_gates(verb);
-  PruneWork work{.drop = heads_to_drop(verb),
+  const Session session(verb.input);
+  PruneWork work{.drop = heads_to_drop(verb, session),
                  .how = {.form = prune_form(verb.form),
                          .compensate = compensation(verb.compensate),
                          .seed = common.seed},
@@ -153,7 +175,6 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   if (verb.gates) work.gates = gates_of(verb, work.training);
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
-  const Session session(verb.input);
   add_texts(verb, session, common, work.how);
   work.quality = read_set(verb, "--data", verb.data, session, common);
   work.recovery = read_set(verb, "--recover", verb.recover, session, common);

@@ -141,7 +141,7 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
   PruneOptions how = work.how;
   how.finish = [&](const std::filesystem::path& folder) {
     if (!work.recovery) return;
-    if (work.quality) {
+    if (work.quality && work.rounds == 1) {
       const Model untrained = Model::load(folder, work.how.load);
       cut = loss_of(untrained, folder, *work.quality, &session.model());
     }

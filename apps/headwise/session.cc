@@ -36,8 +36,8 @@ std::string name_of(const std::string& model) {
 }
 
 /// Both at once: each takes a good part of the time to the first result.
-Model load(const std::filesystem::path& folder, const LoadOptions& how,
-           std::optional<Tokenizer>& tokenizer) {
+Model load_both(const std::filesystem::path& folder, const LoadOptions& how,
+                std::optional<Tokenizer>& tokenizer) {
   std::future<std::optional<Tokenizer>> reading =
       std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
   Model model = Model::load(folder, how);
@@ -50,7 +50,8 @@ Model load(const std::filesystem::path& folder, const LoadOptions& how,
 Session::Loaded::Loaded(const InputOptions& options)
     : name(name_of(options.model)),
       folder(find_model(options.model)),
-      model(load(folder, {.allow_nonfinite = options.allow_nonfinite}, tokenizer)) {}
+      load({.allow_nonfinite = options.allow_nonfinite}),
+      model(load_both(folder, load, tokenizer)) {}
 
 Session::Session(const InputOptions& options) : loaded_(std::make_shared<Loaded>(options)) {
   for (const std::string& gate : options.gates) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/error.h"
@@ -15,20 +16,23 @@ namespace {
 
 struct Stage {
   const char* name;     // of what it writes
+  const char* file;     // what that is called in the folder of a study
   const char* writes;   // the verb
   const char* has;      // a field that no other stage's file has
   int64_t most;         // bytes of its file
   const char* read_by;  // the verb
 };
 constexpr std::array kStages = {
-    Stage{"evidence", "observe", "corpus", int64_t{1} << 30, "judge"},
-    Stage{"a verdict", "judge", "clusters", int64_t{1} << 28, "plan"},
-    Stage{"a plan", "plan", "drop", int64_t{1} << 26, "prune"},
+    Stage{"evidence", "evidence.json", "observe", "corpus", int64_t{1} << 30, "judge"},
+    Stage{"a verdict", "verdict.json", "judge", "clusters", int64_t{1} << 28, "plan"},
+    Stage{"a plan", "plan.json", "plan", "drop", int64_t{1} << 26, "prune"},
 };
 
-/// What `from_json` makes of the file of a stage.
+/// What `from_json` makes of the file of a stage. The folder of a study stands for the one in it.
 template <class FromJson>
-auto read(const Stage& wanted, const std::string& file, const FromJson& from_json) {
+auto read(const Stage& wanted, std::string file, const FromJson& from_json) {
+  const std::filesystem::path inside = std::filesystem::path(file) / wanted.file;
+  if (is_there(inside)) file = inside.string();
   const std::string text = read_file(file, wanted.most);
   try {
     return from_json(text, file);

@@ -37,8 +37,7 @@ using Json = nlohmann::ordered_json;
 
 struct StudyVerb {
   ObserveVerb observe{};
-  double keep = 0.75;
-  std::string order = "ablation", form = "compact";
+  std::string keep = "0.75", order = "ablation", form = "compact";
 };
 
 std::string today() {
@@ -48,8 +47,8 @@ std::string today() {
   return text;
 }
 
-/// A folder of its own: nothing is overwritten.
-fs::path new_folder(const std::string& name) {
+/// A folder of its own: nothing is overwritten. It is made when all that can be checked was.
+fs::path free_folder(const std::string& name) {
   const fs::path folder = name;
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder))) {
     throw Error({.what = "the folder of a study must be new or empty",
@@ -57,7 +56,6 @@ fs::path new_folder(const std::string& name) {
                  .expected = "a folder that is not there yet",
                  .hint = "-o names another one"});
   }
-  fs::create_directories(folder);
   return folder;
 }
 
@@ -65,13 +63,15 @@ fs::path new_folder(const std::string& name) {
 class Study {
  public:
   Study(const StudyVerb& verb, const CommonOptions& common)
-      : verb_(verb), common_(common), folder_(new_folder(common.out)), session_(input_of(verb_)) {
+      : verb_(verb), common_(common), folder_(free_folder(common.out)), session_(input_of(verb_)) {
     check_outside(session_.folder(), folder_);
   }
 
   void run() {
     begin("observe", "what every head was seen to do");
     const ObserveData data = read_observe_data(verb_.observe, session_, common_);
+    check_texts(verb_.observe, data);
+    fs::create_directories(folder_);
     const Evidence evidence =
         observe_and_write(verb_.observe, session_, data, out("evidence.json"));
     begin("judge", "what that means");
@@ -127,7 +127,8 @@ class Study {
   }
 
   void make_plan(const ObserveData& data) {
-    PlanOptions options{.keep = verb_.keep, .order = head_order(verb_.order), .seed = common_.seed};
+    PlanOptions options{
+        .keep = parse_share(verb_.keep), .order = head_order(verb_.order), .seed = common_.seed};
     options.uniform = verb_.form == "uniform";
     PlanData measured{
         .folder = session_.folder(), .model = &session_.model(), .tokenizer = session_.tokenizer()};
@@ -189,8 +190,10 @@ class Study {
   std::string for_people() const {
     const auto title = [](const char* words) { return fmt::format("\n== {}\n\n", words); };
     return program::for_people(verdict_, choose_color("auto"), terminal_width()) +
-           title("What can go") + program::for_people(plan_, verdict_.loss_task) +
-           title("What came of it") + program::for_people(outcome_) +
+           title("What can go") + program::for_people(plan_) + title("What came of it") +
+           program::for_people(outcome_) +
+           "\nThe loss is of the texts that the heads were chosen by: on others it may rise more.\n"
+           "headwise prune --data FILE measures it on others\n" +
            fmt::format(
                "\n{} has evidence.json, verdict.json, plan.json, summary.json and model/ ({})\n"
                "headwise judge {} --explain all says a sentence about every head\n"
@@ -225,6 +228,9 @@ void add_study(CLI::App& app, CommonOptions& common) {
       common, [options, &common] {
         if (common.out.empty()) misuse("study: -o names the folder of its files");
         check_options(options->observe.input, false);
+        if (!options->observe.input.gates.empty()) {
+          misuse("--gate: a study is of the model as it is; plans close heads");
+        }
         Study(*options, common).run();
       });
   ObserveVerb& observe = options->observe;
@@ -244,8 +250,9 @@ void add_study(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   verb.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
-  verb.add_option("--keep", options->keep, "This share of the heads stays; default: 0.75")
-      ->check(CLI::Range(0., 1.).description(""))
+  verb.add_option("--keep", options->keep,
+                  "This share of the heads stays: 0.6 or 60%; default: 0.75")
+      ->check(is_share())
       ->type_name("SHARE");
   verb.add_option("--order", options->order,
                   "Which heads go first: gradient, ablation (default), entropy, random, "

@@ -78,8 +78,10 @@ std::string standing_words(const Verdict& verdict, const HeadVerdict& head) {
   std::string text =
       fmt::format("; closing it {} the {} loss by {:.4f}", ablation.value < 0 ? "lowers" : "raises",
                   verdict.loss_task, std::abs(ablation.value));
-  if (ablation.interval) {
-    text += fmt::format(" ({:.4f} to {:.4f})", ablation.interval->low, ablation.interval->high);
+  if (const auto& seen = ablation.interval) {
+    const bool lowers = ablation.value < 0;
+    text += fmt::format(" ({:.4f} to {:.4f})", lowers ? -seen->high : seen->low,
+                        lowers ? -seen->low : seen->high);
   }
   if (head.standing) text += fmt::format(": {}", to_string(*head.standing));
   return text;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -19,25 +18,6 @@
 
 namespace headwise {
 namespace {
-
-constexpr double kUsualTolerance = 0.005;
-
-/// The tolerance that ablations raced for, or the usual one.
-double tolerance_of_evidence(const Evidence& evidence) {
-  const auto race = evidence.options.find("race");
-  if (race == evidence.options.end() || race->second.empty()) return kUsualTolerance;
-  const std::string& text = race->second;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= 0 &&
-      std::isfinite(value)) {
-    return value;
-  }
-  throw Error({.what = "the evidence has no usable tolerance",
-               .where = "options.race",
-               .got = fmt::format("\"{}\"", text),
-               .expected = "a number"});
-}
 
 std::optional<Measure> measure_of(const Measures& measures, const char* name) {
   const Measure* const found = measures.find(name);
@@ -242,7 +222,7 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
     verdict.loss = evidence.loss->value;
     verdict.tolerance =
         tolerance_of(*task, evidence.loss->value,
-                     options.tolerance ? *options.tolerance : tolerance_of_evidence(evidence));
+                     options.tolerance ? *options.tolerance : tolerated_share(evidence));
   }
   Twins twins = find_twins(evidence, {.js = verdict.thresholds.at("twin_js"),
                                       .cka = verdict.thresholds.at("twin_cka"),

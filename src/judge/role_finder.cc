@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <set>
@@ -167,13 +166,16 @@ void RoleFinder::add_dead(const HeadEvidence& head, std::vector<Role>& roles) co
   }
 }
 
-/// The offset that wins most rows.
+/// The offset that wins most rows: only few rows have one that is far away.
 void RoleFinder::add_positional(const HeadEvidence& head, std::vector<Role>& roles) const {
+  const auto rows_won = [](const Seen& share) {
+    return share.measure.value * static_cast<double>(share.measure.n);
+  };
   int64_t best = 0;
   std::optional<Seen> most;
   for (int64_t offset = -kOffsets / 2; offset <= kOffsets / 2; ++offset) {
     const auto share = seen(head, fmt::format("offset_share/{}", offset));
-    if (!share || (most && share->measure.value <= most->measure.value)) continue;
+    if (!share || (most && rows_won(*share) <= rows_won(*most))) continue;
     most = share;
     best = offset;
   }

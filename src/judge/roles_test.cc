@@ -55,6 +55,13 @@ TEST(Roles, AreGivenFromTheirThresholdOn) {
   }
 }
 
+TEST(Roles, PositionalIsTheOffsetThatWinsMostRows) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  see(evidence, "L0.H0", "offset_share/-1", 0.95);
+  see(evidence, "L0.H0", "offset_share/-5", 1, 100);  // only the last rows have it
+  EXPECT_THAT(role_names(judge(evidence), "L0.H0"), ElementsAre("previous"));
+}
+
 TEST(Roles, FollowChangedThresholds) {
   Evidence evidence = evidence_of({"L0.H0"});
   see(evidence, "L0.H0", "mass_window", 0.5);

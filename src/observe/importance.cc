@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -209,7 +210,9 @@ class Importance {
     std::vector<Measure> measures;
     for (size_t a = 0; a < rows.size(); ++a) {
       measures.push_back(
-          {.value = statistic_.change(rows[a], base), .n = set_.size(), .interval = intervals[a]});
+          {.value = statistic_.change(rows[a], base),
+           .n = set_.size(),
+           .interval = set_.size() > 1 ? std::optional(intervals[a]) : std::nullopt});
     }
     return measures;
   }
@@ -431,6 +434,22 @@ Standing standing(const ConfidenceInterval& interval, double tolerance, LossTask
 
 double tolerance_of(LossTask task, double loss, double share) {
   return task == LossTask::fidelity ? share : share * loss;
+}
+
+double tolerated_share(const Evidence& evidence) {
+  const auto race = evidence.options.find("race");
+  if (race == evidence.options.end() || race->second.empty()) return kUsualTolerance;
+  const std::string& text = race->second;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= 0 &&
+      std::isfinite(value)) {
+    return value;
+  }
+  throw Error({.what = "the evidence has no usable tolerance",
+               .where = "options.race",
+               .got = fmt::format("\"{}\"", text),
+               .expected = "a number"});
 }
 
 void observe_importance(const Model& model, const std::filesystem::path& folder,

@@ -57,11 +57,12 @@ bool has_any(std::span<const double> values) {
 
 std::vector<double> needed(std::vector<double> values, HeadOrder order) {
   if (has_any(values)) return values;
-  throw Error({.what = "the verdict has no numbers that this order goes by",
-               .where = fmt::format("order {}", to_string(order)),
-               .hint = order == HeadOrder::entropy
-                           ? "observe what heads look at: headwise observe --measure look"
-                           : "observe how much heads matter: headwise observe --measure matter"});
+  throw Error(
+      {.what = "the verdict has no numbers that this order goes by",
+       .where = fmt::format("order {}", to_string(order)),
+       .hint = order == HeadOrder::entropy
+                   ? "observe what heads look at: headwise observe --measure look"
+                   : "observe how much heads matter: headwise observe MODEL --input TEXTS"});
 }
 
 std::vector<double> random_values(const HeadLayout& layout, uint64_t seed) {

@@ -96,6 +96,7 @@ class Planner {
   Plan run() {
     const std::vector<int64_t> gone = options_.drop.empty() ? walk() : listed();
     Plan plan{.order = options_.drop.empty() ? std::string(to_string(options_.order)) : "list"};
+    if (quality_) plan.task = to_string(quality_->set().task);
     const std::vector<uint8_t> kept = without(gone);
     for (const int64_t head : gone) plan.drop.push_back(layout_->name(head));
     for (int64_t head = 0; head < layout_->heads(); ++head) {

@@ -30,8 +30,11 @@ void refuse_repeated(const JsonObject& root, const Plan& plan) {
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  Json json = {{"schema", kSchema},   {"keep", plan.keep},         {"drop", plan.drop},
-               {"order", plan.order}, {"expected", plan.expected}, {"curves", Json::object()}};
+  Json json = {
+      {"schema", kSchema}, {"keep", plan.keep}, {"drop", plan.drop}, {"order", plan.order}};
+  if (!plan.task.empty()) json["task"] = plan.task;
+  json["expected"] = plan.expected;
+  json["curves"] = Json::object();
   for (const auto& [order, points] : plan.curves) {
     Json& curve = json["curves"][order] = Json::array();
     for (const CurvePoint& point : points) {
@@ -50,7 +53,9 @@ Plan plan_from_json(std::string_view text, const std::string& where) {
     root.refuse("schema", "the plan is of another version", fmt::format("{}", kSchema),
                 "make the plan again with this program");
   }
-  Plan plan{.drop = root.texts("drop"), .order = root.optional_text("order").value_or("")};
+  Plan plan{.drop = root.texts("drop"),
+            .order = root.optional_text("order").value_or(""),
+            .task = root.optional_text("task").value_or("")};
   if (root.has("keep")) plan.keep = root.texts("keep");
   refuse_repeated(root, plan);
   if (const auto expected = root.optional_object("expected")) {

@@ -17,6 +17,7 @@ TEST(PlanJson, IsReadAsItWasWritten) {
   const Plan plan{.keep = {"L0.H1", "cross.L1.H0"},
                   .drop = {"L0.H2", "L0.H0"},
                   .order = "greedy",
+                  .task = "classify",
                   .expected = {{"heads", 2}, {"loss", 0.1 + 0.2}, {"parameters", 22713216}},
                   .curves = {{"greedy", {{.removed = 0, .loss = 1. / 3}}},
                              {"random", {{.removed = 2, .loss = 0.5, .score = 0.75}}}}};

@@ -21,7 +21,6 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kBatchRows = 2048;
-constexpr int64_t kStretch = 16;  // rows, in turn of one half and of the other
 constexpr std::array kRidges = {1e-4, 1e-3, 1e-2, 1e-1, 1., 10.};
 
 /// Sums over rows z [H Dv] of an attention.
@@ -55,21 +54,28 @@ class OutputWatcher : public ForwardObserver {
     }
   }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+  /// The next texts, so many, are to be watched.
+  void advance(int64_t texts) {
+    first_ += texts_;
+    texts_ = texts;
+  }
+
+  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
                 View<float, 3> z, View<const float, 2>) override {
     const auto found = sums_.find(site.name);
     if (found == sums_.end()) return;
-    const int64_t T = z.extent(0), Dv = z.extent(2), n = z.extent(1) * Dv;
+    const int64_t Dv = z.extent(2), n = z.extent(1) * Dv;
     for (int64_t half = 0; half < 2; ++half) {
       OutputSums some{.sum = std::vector<double>(n)};
       std::vector<double> rows;
-      for (int64_t t = 0; t < T; ++t) {
-        if (t / kStretch % 2 != half) continue;
-        for (int64_t i = 0; i < n; ++i) {
-          some.sum[i] += z(t, i / Dv, i % Dv);
-          if (products_) rows.push_back(z(t, i / Dv, i % Dv));
+      for (int64_t b = (first_ + half) % 2; b < texts_; b += 2) {
+        for (int64_t t = attention.q_offsets[b]; t < attention.q_offsets[b + 1]; ++t) {
+          for (int64_t i = 0; i < n; ++i) {
+            some.sum[i] += z(t, i / Dv, i % Dv);
+            if (products_) rows.push_back(z(t, i / Dv, i % Dv));
+          }
+          ++some.rows;
         }
-        ++some.rows;
       }
       if (products_) {
         DoubleMatrix matrix(some.rows, n);
@@ -88,6 +94,7 @@ class OutputWatcher : public ForwardObserver {
 
  private:
   bool products_;
+  int64_t first_ = 0, texts_ = 0;  // of the batch: texts before it, and in it
   std::map<std::string, Halves> sums_;
 };
 
@@ -223,6 +230,7 @@ std::vector<Correction> compensate(const Model& model, std::span<const float> ga
   for_each_batch(options.source, options.target, kBatchRows,
                  [&](const TokenBatch& source, const TokenBatch& target) {
                    if (options.progress) options.progress("compensation");
+                   watcher.advance(source.texts());
                    const ForwardOptions how{.observer = &watcher};
                    target.texts() > 0 ? model.hidden(source, target, how)
                                       : model.hidden(source, how);

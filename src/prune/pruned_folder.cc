@@ -32,14 +32,18 @@ constexpr std::string_view kIndex = "model.safetensors.index.json";
   throw Error({.what = what, .where = where.string(), .got = error.message()});
 }
 
-/// Whether a file of the folder says what the pruned model says anew: its config, and its weights
-/// in whatever format.
+/// Whether a file of the folder says what the pruned model says anew, its config, and its weights
+/// in whatever format; or what is true only of the other model: how it was trained.
 bool is_replaced(const fs::path& relative) {
   const std::string name = relative.begin()->string();
   const bool inside = std::next(relative.begin()) != relative.end();
   if (inside)
     return name == "onnx" || name == "openvino" || name == "coreml" || name == "original" ||
-           name == ".git" || name == ".cache";
+           name == "checkpoint" || name == ".git" || name == ".cache";
+  if (name == "settings.json" || name == "summary.json" || name == "log.jsonl" ||
+      name == "measures.json" || name == "manifest.json") {
+    return true;
+  }
   const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   return name == "config.json" || name == kModelingFile || ends(".safetensors") ||
          ends(".safetensors.index.json") || ends(".bin.index.json") ||
@@ -198,6 +202,13 @@ FolderAside::FolderAside(fs::path out) : out_(std::move(out)) {
                  .where = out_.string(),
                  .got = fs::is_directory(out_, error) ? "a folder with files" : "a file",
                  .expected = "a name that is free, or an empty folder"});
+  }
+  if (fs::exists(out_, error)) {
+    // A link is followed; what cannot be replaced, such as a mount point, is found now.
+    out_ = fs::canonical(out_);
+    fs::remove(out_, error);
+    if (!error) fs::create_directory(out_, error);
+    if (error) fail("the output folder cannot be replaced", out_, error);
   }
   fs::create_directories(out_.parent_path(), error);
   bool made = false;

@@ -80,6 +80,44 @@ void check_samples(const std::string& text, const std::string& where) {
   }
 }
 
+/// Throws Error unless what the page shows of a pruning is there.
+void check_summary(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  const std::optional<JsonObject> prune = JsonObject(json, where).optional_object("prune");
+  if (!prune) return;
+  for (const char* state : {"before", "after"}) {
+    const JsonObject model = prune->object(state);
+    for (const char* count : {"heads", "parameters", "attention_parameters", "bytes"}) {
+      (void)model.integer(count);
+    }
+    if (const std::optional<JsonObject> loss = model.optional_object("loss")) {
+      (void)loss->text("task");
+      (void)loss->number("value");
+    }
+    if (!model.has("speed")) continue;
+    for (const JsonObject& speed : model.objects("speed")) {
+      (void)speed.integer("texts");
+      (void)speed.integer("tokens");
+      (void)speed.number("seconds");
+    }
+  }
+  if (const std::optional<JsonObject> proof = prune->optional_object("proof")) {
+    (void)proof->number("max_difference");
+    (void)proof->integer("texts");
+  }
+}
+
+/// Throws Error for an evidence beside the verdict of another model.
+void check_one_model(const Json& data, const std::string& where) {
+  if (!data.contains("evidence") || !data.contains("verdict")) return;
+  const Json &seen = data["evidence"]["model"], &judged = data["verdict"]["model"];
+  if (seen["sha256"] == judged["sha256"]) return;
+  throw Error({.what = "evidence.json and verdict.json are of different models",
+               .where = where,
+               .got = fmt::format("{} and {}", seen["name"].dump(), judged["name"].dump()),
+               .expected = "files of one study"});
+}
+
 /// Puts a value into a <script> of the page.
 void put(std::string& page, std::string_view id, std::string_view placeholder,
          std::string_view value) {
@@ -105,7 +143,6 @@ std::string report_data(const fs::path& folder) {
     check(text, file.string());
     data[part] = parse_json(text, file.string());
   };
-  const auto unchecked = [](const std::string&, const std::string&) {};
   std::optional<Evidence> evidence;
   add("evidence", [&](const std::string& text, const std::string& where) {
     evidence = evidence_from_json(text, where);
@@ -113,6 +150,7 @@ std::string report_data(const fs::path& folder) {
   add("verdict", verdict_from_json);
   add("plan", plan_from_json);
   add("samples", check_samples);
+  check_one_model(data, folder.string());
   if (evidence) {
     if (!data.contains("verdict")) data["verdict"] = Json::parse(to_json(judge(*evidence)));
     keep_strongest(data["evidence"]);
@@ -121,7 +159,7 @@ std::string report_data(const fs::path& folder) {
   if (Json training = training_data(folder); !training.empty()) {
     data["training"] = std::move(training);
   } else {
-    add("summary", unchecked);
+    add("summary", check_summary);
   }
   if (data.size() == 2) {
     throw Error({.what = "the folder has no study, training or sweep",

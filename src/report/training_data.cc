@@ -70,7 +70,10 @@ Json thinned_steps(const std::vector<Json>& steps) {
 Json every_so_often(const std::vector<Json>& records, size_t most) {
   const size_t each = std::max<size_t>(1, (records.size() + most - 1) / most);
   Json result = Json::array();
-  for (size_t i = 0; i < records.size(); i += each) result.push_back(records[i]);
+  // Counted from the end, which is what matters most.
+  for (size_t i = (records.size() + each - 1) % each; i < records.size(); i += each) {
+    result.push_back(records[i]);
+  }
   return result;
 }
 

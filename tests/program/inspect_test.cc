@@ -138,6 +138,9 @@ TEST(Program, SuggestsTheVerbThatWasMeant) {
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.errors, HasSubstr("got: jugde"));
   EXPECT_THAT(result.errors, HasSubstr("did you mean judge?"));
+  const ProgramResult option = run_program({"plan", "verdict.json", "--kep", "0.5"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.errors, HasSubstr("did you mean --keep?"));
   EXPECT_THAT(run_program({"frobnicate"}).errors, testing::Not(HasSubstr("did you mean")));
 }
 

@@ -70,6 +70,11 @@ TEST(PruneVerb, SaysWhatIsWrong) {
   EXPECT_THAT(json::parse(uniform.out)["error"]["hint"].get<std::string>(), HasSubstr("compact"));
   EXPECT_EQ(run({"--drop", "L0.H99", "-o", out}).code, 1);
   EXPECT_EQ(run({"no-such-plan.json", "-o", out}).code, 1);
+  const TemporaryFolder plans;
+  const std::string other =
+      plans.write("other/plan.json", R"({"keep": ["L7.H1"], "drop": ["L0.H1"]})");
+  EXPECT_THAT(run({other, "-o", out}).errors, HasSubstr("of another model"));
+  EXPECT_THAT(run({plans.path() / "other", "-o", out}).errors, HasSubstr("of another model"));
   EXPECT_TRUE(temporary.names().empty());
 }
 

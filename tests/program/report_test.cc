@@ -71,6 +71,7 @@ TEST_F(ReportVerb, ThinsTheLogOfATraining) {
   EXPECT_EQ(training["steps"][0], (json{{"step", 3}, {"loss", 2.0}}));
   EXPECT_EQ(training["steps"].back()["step"], 1000);
   EXPECT_EQ(training["heads"].size(), 100);
+  EXPECT_EQ(training["heads"].back()["step"], 1000);
   EXPECT_EQ(training["summary"]["task"], "causal_lm");
 }
 
@@ -109,6 +110,8 @@ TEST_F(ReportVerb, RefusesWhatItCannotShow) {
                 R"({"samples": [{"tokens": ["a"],
                     "maps": {"L0.H0": {"rows": 9, "columns": 9, "data": "/w=="}}}]})");
   EXPECT_THAT(error("short"), HasSubstr("a map has another size"));
+  folder_.write("pruned/summary.json", R"({"prune": {"before": {"heads": "all"}}})");
+  EXPECT_THAT(error("pruned"), HasSubstr("summary.json: prune.before.heads"));
   folder_.write("line/log.jsonl", "{\"step\": 1}\n{}\n");
   EXPECT_THAT(error("line"), HasSubstr("log.jsonl, line 2"));
 }

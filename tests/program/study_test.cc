@@ -81,6 +81,23 @@ TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
   }
 }
 
+TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
+  folder_.write("empty.txt", "");
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"study", path("bert"), "--no-probes", "-o", path("no")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_NE(result.code, 0);
+    EXPECT_FALSE(std::filesystem::exists(path("no")));
+    return result.errors;
+  };
+  EXPECT_THAT(refused({"--input", path("empty.txt")}), HasSubstr("no text to observe"));
+  EXPECT_THAT(refused({"--input", path("lines.txt"), "--gate", "L0=0"}), HasSubstr("--gate"));
+  EXPECT_THAT(refused({"--input", path("lines.txt"), "--keep", "120%"}), HasSubstr("120%"));
+  EXPECT_EQ(run_program({"study", path("none"), "-o", path("no")}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("no")));
+}
+
 TEST_F(StudyVerb, PrunedModelsAreRecovered) {
   const auto loss_after = [&](std::vector<std::string> more, const char* out) {
     std::vector<std::string> arguments = {"prune",  path("bert"),

@@ -7,7 +7,6 @@ export interface Candidate {
 }
 export interface Output {
   fill?: { position: number; candidates: Candidate[] }[];
-  note?: string;
   candidates?: Candidate[];
   continuation?: string;
   scores?: { label: string; score: number }[];
@@ -20,6 +19,7 @@ export interface Served {
   version: string;
   model: { name: string; architecture: string };
   task: string;
+  mask: string | null;
   limits: { tokens: number; characters: number };
   attentions: { name: string; kind: string; heads: number; head_names?: number[] }[];
 }

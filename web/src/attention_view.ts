@@ -203,14 +203,6 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
   );
 }
 
-/// A head's map as a small picture.
-export function small_map(map: HeadMap, size: number): HTMLCanvasElement {
-  const canvas = h("canvas", { width: map.columns, height: map.rows, class: "small-map", "aria-hidden": "true" });
-  paint_map(canvas, map);
-  canvas.style.width = canvas.style.height = `${size}px`;
-  return canvas;
-}
-
 export function paint_map(canvas: HTMLCanvasElement, map: HeadMap) {
   if (map.rows === 0 || map.columns === 0) return;
   canvas.width = map.columns;

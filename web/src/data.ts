@@ -13,7 +13,6 @@ export interface Accuracy {
   high: number;
   baseline: number;
 }
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Record_ = { [key: string]: any };
 
 export interface Role {

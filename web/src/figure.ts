@@ -37,11 +37,7 @@ export function plot(options: Plot.PlotOptions & { label?: string }): SVGSVGElem
 /// `draw` is called again by the function that is returned.
 export function figure({ title, note, name, rows, controls }: Figure, draw: () => Element) {
   const holder = h("div", { class: "drawing" });
-  const caption = h("p", { class: "note" }, note ?? "");
-  const redraw = (new_note?: string) => {
-    holder.replaceChildren(draw());
-    if (new_note !== undefined) caption.textContent = new_note;
-  };
+  const redraw = () => holder.replaceChildren(draw());
   const is_svg = () => holder.querySelector<SVGSVGElement>("svg");
   const bar = downloads(name, { svg: is_svg, rows });
   const element = h(
@@ -49,7 +45,7 @@ export function figure({ title, note, name, rows, controls }: Figure, draw: () =
     { class: "card" },
     h("div", { class: "card-head" }, h("h3", {}, title), controls ? h("div", { class: "controls" }, controls) : null),
     holder,
-    h("figcaption", {}, caption, bar),
+    h("figcaption", {}, h("p", { class: "note" }, note ?? ""), bar),
   );
   redraw();
   if (!is_svg()) bar.firstElementChild?.remove();

@@ -5,7 +5,6 @@ import { h } from "./dom";
 export interface Grid {
   element: HTMLElement;
   cells: Map<string, HTMLElement>;
-  focus: (head: string) => void;
   mark: (head: string) => void;
 }
 
@@ -110,7 +109,6 @@ export function head_grid({ label, attentions, cell, pick, point }: GridOptions)
   return {
     element,
     cells,
-    focus: (head) => cells.get(head)?.focus(),
     mark: (head) => {
       element.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
       if (!cells.has(head)) return;

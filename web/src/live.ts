@@ -77,7 +77,6 @@ function output_of(output: Output, most: number): Node[] {
     );
   if (output.norm !== undefined)
     parts.push(h("p", { class: "note" }, `length of the embedding ${format(output.norm)}`));
-  if (output.note) parts.push(h("p", { class: "note" }, output.note));
   return parts;
 }
 
@@ -105,8 +104,7 @@ export function live(study: Study): HTMLElement {
     heads: string[] = [],
     head = "",
     asking: AbortController | null = null,
-    typing = 0,
-    failures = 0;
+    typing = 0;
 
   const runs = jobs({
     apply: (dropped) => {
@@ -124,7 +122,6 @@ export function live(study: Study): HTMLElement {
         returned = lost || served?.instance !== found.instance;
       const renewed = served !== null && served.instance !== found.instance;
       served = found;
-      failures = 0;
       if (lost) {
         lost = false;
         banner.hidden = true;
@@ -136,7 +133,7 @@ export function live(study: Study): HTMLElement {
         void ask_now();
       }
     } catch {
-      if (++failures >= 1 && !lost) {
+      if (!lost) {
         lost = true;
         banner.hidden = false;
         banner.replaceChildren("The server does not answer. What you see stays; this page tries again by itself.");
@@ -333,10 +330,7 @@ export function live(study: Study): HTMLElement {
     heads = names_of(served);
     for (const name of Object.keys(gates)) if (!heads.includes(name)) delete gates[name];
     draw_grid();
-    if (!text.value)
-      text.value = (first_text[served.task] ?? first_text.embed)(
-        served.model.architecture.startsWith("Roberta") ? "<mask>" : "[MASK]",
-      );
+    if (!text.value) text.value = (first_text[served.task] ?? first_text.embed)(served.mask ?? "");
     const layers = [...new Set(heads.map((name) => name.slice(0, name.lastIndexOf(".H"))))];
     const groups = role_groups.filter((group) =>
       heads.some((name) => study.role(name) && group_of(study.role(name)).id === group.id),

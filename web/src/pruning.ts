@@ -8,7 +8,6 @@ export interface Change {
   what: string;
   before: number;
   after: number;
-  unit?: string;
 }
 
 /// Before and after, from the pruned model, else from what the plan expects.
@@ -92,6 +91,9 @@ function before_after(study: Study): HTMLElement | null {
         ),
       ),
     ),
+    prune?.after?.loss
+      ? h("p", { class: "note" }, "The loss is of the texts that the heads were chosen by: on others it may rise more.")
+      : null,
     prune?.proof
       ? h(
           "p",
@@ -109,7 +111,7 @@ function curves(study: Study): HTMLElement | null {
   ).flatMap(([order, curve]) => curve.map((point) => ({ order, ...point })));
   if (points.length === 0) return null;
   const orders = Object.keys(all),
-    task = study.data.verdict?.loss?.task ?? "";
+    task = study.data.plan?.task ?? study.data.verdict?.loss?.task ?? "";
   const removed = study.dropped.size,
     loss = study.data.plan?.expected?.loss;
   const ends = orders.map((order) => points.filter((p) => p.order === order).at(-1)!);

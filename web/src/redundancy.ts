@@ -67,6 +67,9 @@ function dendrogram(tree: Tree, order: number[], cell: number, width: number): S
   );
 }
 
+const alike = (js: number | null | undefined) =>
+  js == null ? "not measured" : `js ${format(js)}, look alike ${percent(1 - js / Math.LN2)}`;
+
 export function redundancy(study: Study): HTMLElement | null {
   const blocks = blocks_of(study);
   if (blocks.length === 0) return null;
@@ -83,7 +86,8 @@ export function redundancy(study: Study): HTMLElement | null {
   const holder = h("div", { class: "clustered scroller" });
   const draw = () => {
     const n = block.heads.length,
-      distance = (a: number, b: number) => (a === b ? 0 : (block.matrix[a]?.[b] ?? Math.LN2));
+      js = (a: number, b: number) => (a === b ? 0 : block.matrix[a]?.[b]),
+      distance = (a: number, b: number) => js(a, b) ?? Math.LN2; // unknown: as if they had nothing in common
     const tree = cluster(distance, n),
       order = tree.members;
     const cell = Math.max(3, Math.min(30, Math.floor((n > 40 ? 395 : 340) / n))),
@@ -93,10 +97,10 @@ export function redundancy(study: Study): HTMLElement | null {
       "aria-label": `Divergence of the ${n} heads of ${block.title}, those that look alike side by side`,
     });
     let most = 1e-9; // one by one: there may be too many for arguments
-    for (let a = 0; a < n; ++a) for (let b = 0; b < n; ++b) most = Math.max(most, distance(a, b));
+    for (let a = 0; a < n; ++a) for (let b = 0; b < n; ++b) most = Math.max(most, js(a, b) ?? 0);
     order.forEach((a, row) =>
       order.forEach((b, column) => {
-        context.fillStyle = css(color_of(1 - distance(a, b) / most));
+        context.fillStyle = js(a, b) == null ? "transparent" : css(color_of(1 - distance(a, b) / most));
         context.fillRect(column * cell, row * cell, cell - (cell > 6 ? 1 : 0), cell - (cell > 6 ? 1 : 0));
       }),
     );
@@ -111,11 +115,7 @@ export function redundancy(study: Study): HTMLElement | null {
       if (pair)
         show_tip(
           { left: event.clientX, right: event.clientX, top: event.clientY - 4, bottom: event.clientY + 12 },
-          h(
-            "span",
-            {},
-            `${block.heads[pair[0]].name} and ${block.heads[pair[1]].name}: js ${format(distance(...pair))}, look alike ${percent(1 - distance(...pair) / Math.LN2)}`,
-          ),
+          h("span", {}, `${block.heads[pair[0]].name} and ${block.heads[pair[1]].name}: ${alike(js(...pair))}`),
         );
     });
     canvas.addEventListener("pointerleave", hide_tip);

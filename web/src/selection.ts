@@ -16,4 +16,10 @@ export function select(head: string, by_user = true) {
   for (const listener of listeners) listener(head, by_user);
 }
 
-export const head_of_address = () => decodeURIComponent(location.hash.slice(1));
+export function head_of_address() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return ""; // not one of ours
+  }
+}

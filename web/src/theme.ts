@@ -78,4 +78,3 @@ export function color_of(t: number): Rgb {
 }
 export const css = ([r, g, b]: Rgb) => `rgb(${r} ${g} ${b})`;
 export const ink_on = ([r, g, b]: Rgb) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14181d" : "#ffffff");
-export const variable = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

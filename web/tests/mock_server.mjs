@@ -101,6 +101,7 @@ export async function serve_mock(page, { port = 0, step = 40 } = {}) {
           version: "mock",
           model: { name: "mock", architecture: "GPT2LMHeadModel" },
           task: "next",
+          mask: null,
           limits: { tokens: words_most, characters: 10000 },
           attentions: Array.from({ length: layers }, (_, l) => ({ name: `L${l}`, kind: "self", heads })),
         });

@@ -315,6 +315,13 @@ test("it prints: all sections, in light colours", async () => {
     ),
     { colorScheme: "dark" },
   );
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  assert.equal(await theme(), "light");
+  const drawn = await page.$$eval("main section", (sections) => sections.map((section) => section.id));
+  for (const id of ["answer", "heads", "layers", "importance", "pruning", "made"]) assert.ok(drawn.includes(id), id);
+  await page.evaluate(() => window.dispatchEvent(new Event("afterprint")));
+  assert.notEqual(await theme(), "light");
   const pdf = await page.pdf({ format: "A4" });
   assert.ok(pdf.length > 20_000);
   await done();

@@ -10,6 +10,7 @@ skip() { echo "SKIPPED, the page was not tested: $*"; exit 77; }
 for program in node npm; do
   command -v "$program" >/dev/null || skip "$program is missing"
 done
+node --eval 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || skip "node is $(node --version), and 18 is needed"
 if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
   npm ci --no-audit --no-fund --loglevel=error || skip "the packages of npm cannot be had"
 fi

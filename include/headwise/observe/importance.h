@@ -30,9 +30,15 @@ std::string_view to_string(Standing standing);
 /// Under fidelity no head can do harm.
 Standing standing(const ConfidenceInterval& interval, double tolerance, LossTask task);
 
+inline constexpr double kUsualTolerance = 0.005;
+
 /// How much the loss may rise: this share of it, or for fidelity, which is 0 for the model itself,
 /// this much.
-double tolerance_of(LossTask task, double loss, double share = 0.005);
+double tolerance_of(LossTask task, double loss, double share = kUsualTolerance);
+
+/// The share that the ablations of an evidence raced for, else the usual one. Throws Error for what
+/// is none.
+double tolerated_share(const Evidence& evidence);
 
 struct NamedHeads {
   std::string name{};
