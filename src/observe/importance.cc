@@ -27,9 +27,7 @@ namespace {
 
 enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
 
-constexpr int64_t kBeams = 5;
-constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
-constexpr int64_t kPairsAtOnce = 512;               // whose losses of all examples are in memory
+constexpr int64_t kPairsAtOnce = 512;  // whose losses of all examples are in memory
 
 /// In place of those of the same names.
 void add_groups(std::vector<GroupEvidence> groups, Evidence& evidence) {
@@ -147,12 +145,6 @@ class Importance {
     return [this, step](int64_t done, int64_t total) { options_.progress(step, done, total); };
   }
 
-  std::vector<int64_t> all_examples() const {
-    std::vector<int64_t> all(set_.size());
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
-
   void measure_gradients() {
     TrainableModel trainable = load_for_gradients(folder_, set_.task, options_.load);
     const GateGradients gradients = gate_gradients(
@@ -187,7 +179,7 @@ class Importance {
                      .seed = options_.seed,
                      .progress = progress("ablation")});
     } else {
-      SweepValues values = sweep_.run(ablations, all_examples(), progress("ablation"));
+      SweepValues values = sweep_.run(ablations, progress("ablation"));
       result.base = std::move(values.base);
       result.labels = std::move(values.labels);
       result.ablations = measures(values.ablated, result.base);
@@ -236,8 +228,7 @@ class Importance {
 
   /// Of what the model writes by itself.
   double bleu() const {
-    GenerateOptions how =
-        translation_options(folder_, model_.config(), kBeams, kMostTokensOfATranslation);
+    GenerateOptions how = translation_options(folder_, model_.config());
     if (!options_.gates.empty()) how.forward.gates = {options_.gates.data(), {1, model_.heads()}};
     return translation_bleu(model_, set_.examples.all.source, how, *options_.tokenizer,
                             set_.references, [&](int64_t done) {
@@ -299,7 +290,7 @@ class Importance {
       if (!looked_at(heads).empty()) begin_group(site.name, heads);
     }
     if (groups.empty()) return;
-    const SweepValues values = sweep_.run(ablations, all_examples(), progress("groups"));
+    const SweepValues values = sweep_.run(ablations, progress("groups"));
     std::span<const std::vector<double>> rows = values.ablated;
     const auto take = [&](size_t count) {
       const std::span<const std::vector<double>> some = rows.first(count);
@@ -340,7 +331,7 @@ class Importance {
     if (changes_.empty()) {
       std::vector<Ablation> alone;
       for (const int64_t head : heads_) alone.push_back({.heads = {head}});
-      for (const auto& row : sweep_.run(alone, all_examples(), progress("pairs")).ablated) {
+      for (const auto& row : sweep_.run(alone, progress("pairs")).ablated) {
         changes_.push_back(statistic_.change(row, base_));
       }
     }
@@ -378,14 +369,12 @@ class Importance {
       for (int64_t p = begin; p < end; ++p) {
         together.push_back({.heads = {heads_[pairs[p].i], heads_[pairs[p].j]}});
       }
-      const SweepValues values =
-          sweep_.run(together, all_examples(), [&](int64_t done, int64_t of) {
-            if (!options_.progress) return;
-            const double share = static_cast<double>(done) / static_cast<double>(of);
-            options_.progress(
-                "pairs", begin + static_cast<int64_t>(share * static_cast<double>(end - begin)),
-                total);
-          });
+      const SweepValues values = sweep_.run(together, [&](int64_t done, int64_t of) {
+        if (!options_.progress) return;
+        const double share = static_cast<double>(done) / static_cast<double>(of);
+        options_.progress(
+            "pairs", begin + static_cast<int64_t>(share * static_cast<double>(end - begin)), total);
+      });
       for (int64_t p = begin; p < end; ++p) {
         const Pair& pair = pairs[p];
         const double synergy = statistic_.change(values.ablated[p - begin], base_) -

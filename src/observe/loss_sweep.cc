@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "headwise/core/parallel.h"
@@ -247,6 +248,12 @@ SweepValues LossSweep::run(std::span<const Ablation> ablations, std::span<const 
   Filling filling(*this, ablations, examples, progress);
   filling.run(variants);
   return std::move(filling.values);
+}
+
+SweepValues LossSweep::run(std::span<const Ablation> ablations, const Progress& progress) {
+  std::vector<int64_t> all(scorer_.set().size());
+  std::iota(all.begin(), all.end(), 0);
+  return run(ablations, all, progress);
 }
 
 }  // namespace headwise

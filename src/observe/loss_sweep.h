@@ -45,6 +45,9 @@ class LossSweep {
   SweepValues run(std::span<const Ablation> ablations, std::span<const int64_t> examples,
                   const Progress& progress = {});
 
+  /// Of all examples.
+  SweepValues run(std::span<const Ablation> ablations, const Progress& progress = {});
+
   /// What every head says in the mean over all rows of the set; computed once.
   std::span<const float> mean_output(int64_t head, const Progress& progress = {});
 

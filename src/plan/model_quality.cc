@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -14,9 +13,6 @@
 
 namespace headwise {
 namespace {
-
-constexpr int64_t kBeams = 5;
-constexpr int64_t kMostTokensOfATranslation = 512;  // or as many as the model has positions for
 
 std::vector<float> gates_of(std::span<const uint8_t> kept) { return {kept.begin(), kept.end()}; }
 
@@ -35,7 +31,7 @@ ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool 
   const std::vector<float> gates = gates_of(kept);
   LossSweep sweep(model_, pooling_, set_, {.gates = gates});
   const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
-  const SweepValues values = sweep.run({}, all_examples(), progress);
+  const SweepValues values = sweep.run({}, progress);
   Quality quality{.loss = statistic.loss(values.base)};
   if (!std::isfinite(quality.loss)) {
     throw Error({.what = "the loss is no number",
@@ -59,8 +55,7 @@ std::string ModelQuality::score_name() const {
 }
 
 double ModelQuality::bleu(std::span<const float> gates, const Progress& progress) const {
-  GenerateOptions how =
-      translation_options(folder_, model_.config(), kBeams, kMostTokensOfATranslation);
+  GenerateOptions how = translation_options(folder_, model_.config());
   how.forward.gates = {gates.data(), {1, model_.heads()}};
   return translation_bleu(model_, set_.examples.all.source, how, *tokenizer_, set_.references,
                           [&](int64_t done) {
@@ -76,18 +71,12 @@ std::vector<double> ModelQuality::changes(std::span<const uint8_t> kept,
   for (int64_t head = 0; head < model_.heads(); ++head) {
     if (kept[head]) ablations.push_back({.heads = {head}});
   }
-  const SweepValues values = sweep.run(ablations, all_examples(), progress);
+  const SweepValues values = sweep.run(ablations, progress);
   std::vector<double> changes(model_.heads(), std::numeric_limits<double>::quiet_NaN());
   for (size_t a = 0; a < ablations.size(); ++a) {
     changes[ablations[a].heads[0]] = statistic.change(values.ablated[a], values.base);
   }
   return changes;
-}
-
-std::vector<int64_t> ModelQuality::all_examples() const {
-  std::vector<int64_t> all(set_.size());
-  std::iota(all.begin(), all.end(), 0);
-  return all;
 }
 
 }  // namespace headwise

@@ -42,7 +42,6 @@ class ModelQuality {
   const EvaluationSet& set() const { return set_; }
 
  private:
-  std::vector<int64_t> all_examples() const;
   double bleu(std::span<const float> gates, const Progress& progress) const;
 
   const Model& model_;

@@ -17,9 +17,9 @@ double translation_bleu(const Model& model, const TokenBatch& sources, const Gen
                         const Tokenizer& tokenizer, std::span<const std::string> references,
                         const std::function<void(int64_t done)>& check);
 
-/// As the folder says, but by beam search: with so many beams, and at most so many new tokens as
-/// the model has positions for.
+/// As the folder says, but by beam search: with so many beams, and at most so many new tokens, or
+/// as many as the model has positions for.
 GenerateOptions translation_options(const std::filesystem::path& folder, const ModelConfig& config,
-                                    int64_t beams, int64_t max_new_tokens);
+                                    int64_t beams = 5, int64_t max_new_tokens = 512);
 
 }  // namespace headwise
