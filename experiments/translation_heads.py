@@ -149,7 +149,7 @@ def recovered(trial, name, order, n, arguments):
     train = [f"{options.data}/train.{language}.gz" for language in ("en", "de")]
     if not (model / "config.json").exists():
         trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", options.epochs,
-                       "--rate", options.rate, *files("--data", trial.validation), "-o", model)
+                       "--rate", options.rate, "--dropout", 0.1, "--label-smoothing", 0.1, *files("--data", trial.validation), "-o", model)
     trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=True)
 
 

@@ -66,13 +66,20 @@ TEST_P(Distill, LabelsDoSoToo) {
   TokenBatch& scored =
       teacher.config().encoder_decoder() ? examples.all.target : examples.all.source;
   for (const int32_t id : scored.ids) examples.all.labels.push_back(id);  // to say what is read
-  const auto loss = [&] {
-    const Loss all = model.evaluate(examples.all);
+  const auto loss = [&](TrainableModel& of) {
+    const Loss all = of.evaluate(examples.all);
     return all.nll / static_cast<double>(all.scored);
   };
-  const double before = loss();
-  fine_tune(examples, {.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 3e-3}}, model);
-  EXPECT_LT(loss(), before - 0.5);
+  const double before = loss(model);
+  FineTuneOptions options{.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 3e-3}};
+  fine_tune(examples, options, model);
+  EXPECT_LT(loss(model), before - 0.5);
+
+  TrainableModel smooth = load_for_its_task(golden_model(GetParam()));
+  options.label_smoothing = 0.5;
+  fine_tune(examples, options, smooth);
+  EXPECT_LT(loss(smooth), before);
+  EXPECT_GT(loss(smooth), loss(model)) << "less sure of itself";
 }
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {

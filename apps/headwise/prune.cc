@@ -28,6 +28,7 @@ struct PruneVerb {
   int64_t rounds = 1;
   std::optional<int64_t> epochs{};
   std::optional<double> rate{};
+  float dropout = 0, label_smoothing = 0;
 
   bool gates = false;
   std::string keep{}, weights{};
@@ -122,9 +123,12 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
   if (!verb.recover.empty() && verb.form == "masked") {
     misuse("--recover: training would fill the zeros of the masked form; choose compact");
   }
-  const bool trains = verb.rounds > 1 || verb.epochs || verb.rate;
+  const bool trains =
+      verb.rounds > 1 || verb.epochs || verb.rate || verb.dropout > 0 || verb.label_smoothing > 0;
   if (trains && verb.recover.empty()) {
-    misuse("--iterative, --epochs, --rate: --recover names what is learned from");
+    misuse(
+        "--iterative, --epochs, --rate, --dropout, --label-smoothing: --recover names what is "
+        "learned from");
   }
 }
 
@@ -172,6 +176,8 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   work.training.seed = common.seed;
   work.training.epochs = verb.epochs.value_or(work.training.epochs);
   work.training.optimizer.rate = verb.rate.value_or(work.training.optimizer.rate);
+  work.training.dropout = verb.dropout;
+  work.training.label_smoothing = verb.label_smoothing;
   if (verb.gates) work.gates = gates_of(verb, work.training);
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
@@ -263,6 +269,15 @@ void add_prune(CLI::App& app, CommonOptions& common) {
   verb.add_option("--rate", options->rate, "Of learning; default: 5e-5")
       ->check(finite(0))
       ->type_name("R")
+      ->group(group);
+  verb.add_option("--dropout", options->dropout, "While it is trained; default: 0")
+      ->check(CLI::Range(0., 0.9).description(""))
+      ->type_name("P")
+      ->group(group);
+  verb.add_option("--label-smoothing", options->label_smoothing,
+                  "As the model was trained with; default: 0")
+      ->check(CLI::Range(0., 0.9).description(""))
+      ->type_name("E")
       ->group(group);
   verb.add_option("--iterative", options->rounds,
                   "Cut in so many rounds, and train after each; default: 1")

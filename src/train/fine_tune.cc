@@ -84,6 +84,7 @@ void take_steps(
       const std::optional<double> loss =
           pass(epoch.batch(i),
                {.dropout = options.dropout,
+                .label_smoothing = options.label_smoothing,
                 .seed = derived_seed(options.seed, static_cast<uint64_t>(done), 0, kDropped)});
       const double factor = schedule_factor(schedule, done, steps);
       const double norm = optimizer.gradient_norm();

@@ -19,7 +19,7 @@ struct FineTuneOptions {
   int64_t tokens_per_batch = 800;
   OptimizerSettings optimizer{.rate = 5e-5};
   double warmup = 0.1;  // this share of the steps; then the rate falls to 0
-  float dropout = 0;
+  float dropout = 0, label_smoothing = 0;
   uint64_t seed = 0;
 
   /// Called after every step, the gradients of which are still there: steps done and all of them,
