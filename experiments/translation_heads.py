@@ -118,6 +118,8 @@ def main():
     parser.add_argument("--recover", default="36,50,58", help="numbers of heads removed after which the model is trained again")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rate", default="2e-4")
+    parser.add_argument("--dropout", default="0")
+    parser.add_argument("--label-smoothing", default="0")
     parser.add_argument("--positional", type=float, default=0)
     parser.add_argument("--parts", default="curves,positional,recover,gates")
     options = parser.parse_args()
@@ -149,7 +151,7 @@ def recovered(trial, name, order, n, arguments):
     train = [f"{options.data}/train.{language}.gz" for language in ("en", "de")]
     if not (model / "config.json").exists():
         trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", options.epochs,
-                       "--rate", options.rate, "--dropout", 0.1, "--label-smoothing", 0.1, *files("--data", trial.validation), "-o", model)
+                       "--rate", options.rate, "--dropout", options.dropout, "--label-smoothing", options.label_smoothing, *files("--data", trial.validation), "-o", model)
     trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=True)
 
 
