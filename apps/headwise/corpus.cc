@@ -70,4 +70,19 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
   return corpus;
 }
 
+EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
+                            LossTask task, const Session& session, const CommonOptions& common) {
+  if (session.tokenizer() == nullptr) {
+    throw Error({.what = "the model has no tokenizer",
+                 .where = option,
+                 .expected = "a model that reads text",
+                 .hint = "observe also takes token ids: --ids \"5 9 3\""});
+  }
+  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
+    misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
+  }
+  return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
+                         session.config(), common.seed);
+}
+
 }  // namespace headwise::program

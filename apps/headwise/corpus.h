@@ -1,10 +1,12 @@
-// The texts that observe and compare are given.
+// The texts that observe and compare are given, and the files of a loss.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "headwise/observe/corpus.h"
+#include "headwise/observe/evaluation.h"
 #include "inputs.h"
 #include "verb.h"
 
@@ -18,5 +20,10 @@ struct CorpusOptions {
 /// All inputs but empty ones. Decoders that are given nothing read what the model would write.
 ObservedCorpus read_corpus(const InputOptions& input_options, const Session& session,
                            const CommonOptions& common, const CorpusOptions& options = {});
+
+/// What --data or --recover names, for a loss. Throws Error for models without a tokenizer, and for
+/// fidelity of encoder-decoders, which would be that of the encoder alone.
+EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
+                            LossTask task, const Session& session, const CommonOptions& common);
 
 }  // namespace headwise::program

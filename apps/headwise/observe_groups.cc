@@ -33,12 +33,7 @@ std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, con
 std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model,
                                           const Evidence::ModelIdentity& identity) {
   const Verdict verdict = read_verdict(file);
-  if (verdict.model.sha256 != identity.sha256) {
-    throw Error({.what = "the verdict is about another model",
-                 .where = file,
-                 .got = verdict.model.name,
-                 .expected = fmt::format("{}, with the same weights", identity.name)});
-  }
+  check_about(verdict, file, identity.name, identity.sha256);
   return category_groups(verdict, model);
 }
 

@@ -73,14 +73,7 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
   const LossTask task = verb.loss.empty() ? natural_loss(config) : loss_task(verb.loss);
   std::optional<EvaluationSet> set;
   if (!verb.data.empty()) {
-    if (session.tokenizer() == nullptr) {
-      throw Error({.what = "the model has no tokenizer",
-                   .where = "--data",
-                   .expected = "a model that reads text",
-                   .hint = "give token ids: --ids \"5 9 3\""});
-    }
-    set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()), *session.tokenizer(),
-                          config, common.seed);
+    set = read_examples("--data", verb.data, task, session, common);
   } else if (!corpus.texts.empty()) {
     TokenBatch source, target;
     for (const ObservedText& text : corpus.texts) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/io/model_folder.h"
 #include "headwise/judge/verdict.h"
@@ -84,19 +85,10 @@ void check(const PlanVerb& verb) {
 
 EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verdict& verdict,
                         const CommonOptions& common) {
-  if (session.tokenizer() == nullptr) {
-    throw Error({.what = "the model has no tokenizer",
-                 .where = "--data",
-                 .expected = "a model that reads text"});
-  }
   LossTask task = natural_loss(session.config());
   if (!verdict.loss_task.empty()) task = loss_task(verdict.loss_task);
   if (!verb.loss.empty()) task = loss_task(verb.loss);
-  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
-    misuse("--data: of an encoder-decoder, give two files and --loss translate");
-  }
-  EvaluationSet set = read_evaluation(task, Files(verb.data.begin(), verb.data.end()),
-                                      *session.tokenizer(), session.config(), common.seed);
+  EvaluationSet set = read_examples("--data", verb.data, task, session, common);
   if (verb.sample) sample_examples(set, *verb.sample, common.seed);
   return set;
 }
@@ -117,13 +109,7 @@ void make_plan(PlanVerb verb, const CommonOptions& common) {
   std::optional<EvaluationSet> set;
   if (!verb.model.empty()) {
     data.folder = find_model(verb.model);
-    if (verdict.model.sha256 != hash_of_weights(data.folder)) {
-      throw Error({.what = "the verdict is about another model",
-                   .where = verb.verdict,
-                   .got = verdict.model.name,
-                   .expected = fmt::format("{}, with the same weights", verb.model),
-                   .hint = "headwise observe and judge make one of this model"});
-    }
+    check_about(verdict, verb.verdict, verb.model, hash_of_weights(data.folder));
   }
   if (!verb.data.empty() || verb.plan.speedup) {
     session.emplace(InputOptions{.model = verb.model});

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/plan/plan.h"
@@ -92,21 +93,12 @@ std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
                                       const std::vector<std::string>& files, const Session& session,
                                       const CommonOptions& common) {
   if (files.empty()) return std::nullopt;
-  if (session.tokenizer() == nullptr) {
-    throw Error({.what = "the model has no tokenizer",
-                 .where = option,
-                 .expected = "a model that reads text"});
-  }
   if (verb.loss.empty() && session.config().task == Task::classify) {
     misuse(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
                        option));
   }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
-  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
-    misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
-  }
-  return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
-                         session.config(), common.seed);
+  return read_examples(option, files, task, session, common);
 }
 
 void check(const PruneVerb& verb, const CommonOptions& common) {

@@ -62,4 +62,14 @@ Verdict read_verdict(const std::string& file) { return read(kStages[1], file, ve
 
 Plan read_plan(const std::string& file) { return read(kStages[2], file, plan_from_json); }
 
+void check_about(const Verdict& verdict, const std::string& file, const std::string& model,
+                 const std::string& sha256) {
+  if (verdict.model.sha256 == sha256) return;
+  throw Error({.what = "the verdict is about another model",
+               .where = file,
+               .got = verdict.model.name,
+               .expected = fmt::format("{}, with the same weights", model),
+               .hint = "headwise observe and judge make one of this model"});
+}
+
 }  // namespace headwise::program

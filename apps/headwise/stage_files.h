@@ -14,4 +14,8 @@ Evidence read_evidence(const std::string& file);
 Verdict read_verdict(const std::string& file);
 Plan read_plan(const std::string& file);
 
+/// Throws Error for a verdict of other weights than these.
+void check_about(const Verdict& verdict, const std::string& file, const std::string& model,
+                 const std::string& sha256);
+
 }  // namespace headwise::program

@@ -370,7 +370,7 @@ TEST_F(Measured, MeasuresHowFastItGets) {
     EXPECT_GE(made.expected.at("speedup"), 1.05);
     EXPECT_GT(made.expected.at("speedup_predicted"), 0);
     EXPECT_GT(made.drop.size(), 0);
-  } catch (const Error& error) {  // on a machine that has other work at that moment
+  } catch (const Error& error) {  // times are those of a machine that may have other work
     EXPECT_THAT(error.what(), HasSubstr("no plan makes the model so fast"));
   }
   EXPECT_THAT(message(verdict_, {.speedup = 1000}, data()), HasSubstr("at most"));

@@ -94,6 +94,7 @@ TEST_F(PlanVerb, UniformAndSpeedNeedOnlyTheModel) {
   const json even = made({"--keep", "0.6", "--uniform", "--model", path("bert")});
   EXPECT_EQ(even["keep"].size(), 6);
   EXPECT_LT(even["expected"]["parameters"], even["expected"]["parameters_before"]);
+  // No more: a machine that has other work finds nothing faster. The search has its own tests.
   const json fast = made({"--speedup", "1", "--model", path("bert")});
   EXPECT_GE(fast["expected"]["speedup"].get<double>(), 1);
 }
