@@ -116,18 +116,19 @@ def main():
     parser.add_argument("--orders", default="gradient,ablation,twins-first,greedy", help="beside random")
     parser.add_argument("--counts", default="7,14,22,29,36,43,50,58")
     parser.add_argument("--recover", default="36,50,58", help="numbers of heads removed after which the model is trained again")
+    parser.add_argument("--encoder", default="12,19", help="numbers of heads of the encoder removed")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rate", default="2e-4")
     parser.add_argument("--dropout", default="0")
     parser.add_argument("--label-smoothing", default="0")
     parser.add_argument("--positional", type=float, default=0)
-    parser.add_argument("--parts", default="curves,positional,recover,gates")
+    parser.add_argument("--parts", default="curves,positional,recover,gates,encoder")
     options = parser.parse_args()
     trial = Trial(options)
     trial.score("whole model", "none", 0, trial.translate("whole", options.model))
     counts = [int(n) for n in options.counts.split(",")]
     if "curves" in options.parts:
-        for name, seed in [(name, 0) for name in options.orders.split(",")] + [("random", seed) for seed in SEEDS]:
+        for name, seed in orders(options):
             dropped = trial.order(name, seed)
             for n in counts:
                 trial.score(f"{name} {seed} -{n}", name, n, trial.translate(f"{name}-{seed}-{n}", options.model, dropped[:n]), seed=seed)
@@ -139,20 +140,34 @@ def main():
         nothing.write_text('{"drop": []}')
         recovered(trial, "recovered-none-0", "none", 0, [nothing])
         for n in [int(n) for n in options.recover.split(",")]:
-            for name in ("ablation", "greedy", "random"):
-                recovered(trial, f"recovered-{name}-{n}", name, n, ["--drop", ",".join(trial.order(name)[:n])])
-            if "gates" in options.parts:
-                recovered(trial, f"gates-{n}", "gates", n, ["--gates", "--heads", 72 - n])
+            for name, seed in orders(options):
+                recovered(trial, f"recovered-{name}-{seed}-{n}", name, n, ["--drop", ",".join(trial.order(name, seed)[:n])], seed=seed)
+    if "gates" in options.parts:
+        for n in [int(n) for n in options.recover.split(",")]:
+            gates = ["--gates", "--heads", 72 - n]
+            recovered(trial, f"gates-{n}", "gates", n, gates)
+            recovered(trial, f"gates-alone-{n}", "gates", n, [*gates, "--gate-weights", "frozen", "--gate-epochs", 1], epochs=0)
+    if "encoder" in options.parts:
+        # As Voita et al. 2019: heads of the encoder alone.
+        for n in [int(n) for n in options.encoder.split(",")]:
+            dropped = [head for head in trial.order("ablation") if head.startswith("enc.")][:n]
+            trial.score(f"encoder -{n}", "encoder", n, trial.translate(f"encoder-{n}", options.model, dropped))
+            recovered(trial, f"recovered-encoder-{n}", "encoder", n, ["--drop", ",".join(dropped)])
 
 
-def recovered(trial, name, order, n, arguments):
+def orders(options):
+    return [(name, 0) for name in options.orders.split(",")] + [("random", seed) for seed in SEEDS]
+
+
+def recovered(trial, name, order, n, arguments, epochs=None, **more):
     options = trial.options
+    epochs = options.epochs if epochs is None else epochs
     model = trial.folder / name
     train = [f"{options.data}/train.{language}.gz" for language in ("en", "de")]
     if not (model / "config.json").exists():
-        trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", options.epochs,
+        trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", epochs,
                        "--rate", options.rate, "--dropout", options.dropout, "--label-smoothing", options.label_smoothing, *files("--data", trial.validation), "-o", model)
-    trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=True)
+    trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=epochs > 0, **more)
 
 
 def positional(trial):

@@ -93,7 +93,11 @@ std::vector<Input> read_texts(const InputOptions& options, bool pairs) {
   }
   if (options.file.empty()) return inputs;
   const std::string name = options.file == "-" ? "standard input" : options.file;
-  for (std::string& line : read_lines(options.file)) {
+  std::vector<std::string> lines = read_lines(options.file);
+  if (lines.empty()) {
+    throw Error({.what = "the file has no text", .where = name, .expected = "one text per line"});
+  }
+  for (std::string& line : lines) {
     const auto number = inputs.size() - options.texts.size() + 1;
     inputs.push_back({.where = fmt::format("{}, line {}", name, number), .text = std::move(line)});
     if (pairs) split_pair(inputs.back());

@@ -177,7 +177,8 @@ std::string for_people(const Evidence& evidence) {
                                  evidence.model.architecture, evidence.heads.size());
   for (const auto& [kind, corpus] : evidence.corpora) {
     text +=
-        fmt::format("{}: {}, {} texts{}\n", kind, corpus.name, grouped(corpus.texts),
+        fmt::format("{}: {}{}{}\n", kind, corpus.name,
+                    corpus.texts > 0 ? fmt::format(", {} texts", grouped(corpus.texts)) : "",
                     corpus.tokens > 0 ? fmt::format(", {} tokens", grouped(corpus.tokens)) : "");
   }
   return text + "\n" + layers(evidence) + standing_out(evidence) + importance(evidence) +

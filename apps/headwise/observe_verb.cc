@@ -12,6 +12,7 @@
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
 #include "io/sha256.h"
+#include "observe/loss_batch.h"
 #include "observe_groups.h"
 #include "progress.h"
 #include "stage_files.h"
@@ -71,6 +72,7 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
                                        const ObservedCorpus& corpus, const CommonOptions& common) {
   const ModelConfig& config = session.config();
   const LossTask task = verb.loss.empty() ? natural_loss(config) : loss_task(verb.loss);
+  if (!verb.loss.empty()) check_output(task, config);
   std::optional<EvaluationSet> set;
   if (!verb.data.empty()) {
     set = read_examples("--data", verb.data, task, session, common);

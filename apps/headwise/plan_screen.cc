@@ -74,9 +74,12 @@ std::string grid(const Plan& plan) {
   return text + "# stays, . goes\n";
 }
 
+/// With four decimals, and no sign of a zero.
+std::string rounded(double value) { return fmt::format("{:.4f}", std::round(value * 1e4) / 1e4 + 0.0); }
+
 std::string number(const std::string& name, double value) {
   const bool whole = name == "heads" || name == "parameters" || name == "multiply_adds";
-  return whole ? grouped(std::llround(value)) : fmt::format("{:.4f}", value);
+  return whole ? grouped(std::llround(value)) : rounded(value);
 }
 
 /// Before and after.
@@ -147,7 +150,7 @@ std::string chart(const Plan& plan) {
   for (int64_t row = 0; row < kChartRows; ++row) {
     const double value = high - span * static_cast<double>(row) / (kChartRows - 1);
     text +=
-        fmt::format("{:>10} |{}\n", row % 3 == 2 ? fmt::format("{:.4f}", value) : "", lines[row]);
+        fmt::format("{:>10} |{}\n", row % 3 == 2 ? rounded(value) : "", lines[row]);
   }
   text += fmt::format("{:>10} +{}\n{:>12}{}{:>{}}\n", "", std::string(kChartColumns, '-'), "", 0,
                       last, kChartColumns - 1);
@@ -157,8 +160,11 @@ std::string chart(const Plan& plan) {
 }  // namespace
 
 std::string for_people(const Plan& plan) {
-  return fmt::format("{} of {} heads go, in the order: {}\n\n", plan.drop.size(),
-                     plan.drop.size() + plan.keep.size(), plan.order) +
+  const size_t all = plan.drop.size() + plan.keep.size();
+  return (plan.drop.empty()
+              ? fmt::format("No head goes: the budget and the constraints keep all {}\n\n", all)
+              : fmt::format("{} of {} heads go, in the order: {}\n\n", plan.drop.size(), all,
+                            plan.order)) +
          grid(plan) + "\n" + expectations(plan) + chart(plan);
 }
 

@@ -122,6 +122,7 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
         "--iterative, --epochs, --rate, --dropout, --label-smoothing: --recover names what is "
         "learned from");
   }
+  if (verb.epochs == 0 && !verb.gates) misuse("--epochs 0: without --recover nothing is trained");
 }
 
 void check_gates(const PruneVerb& verb) {
@@ -151,7 +152,7 @@ GateOptions gates_of(const PruneVerb& verb, const FineTuneOptions& training) {
                     .training = training};
   if (!verb.keep.empty()) gates.keep = parse_share(verb.keep);
   gates.at_least = verb.at_least.value_or(gates.at_least);
-  gates.training.epochs = verb.gate_epochs.value_or(training.epochs);
+  gates.training.epochs = verb.gate_epochs.value_or(std::max<int64_t>(1, training.epochs));
   return gates;
 }
 
@@ -254,8 +255,9 @@ void add_prune(CLI::App& app, CommonOptions& common) {
            "texts does; translate takes two")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--epochs", options->epochs, "Over the file; default: 1")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+  verb.add_option("--epochs", options->epochs,
+                  "Over the file; default: 1; 0 with --gates: nothing is trained after the cut")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
   verb.add_option("--rate", options->rate, "Of learning; default: 5e-5")

@@ -140,7 +140,7 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
   const auto count = std::ssize(heads);
   PruneOptions how = work.how;
   how.finish = [&](const std::filesystem::path& folder) {
-    if (!work.recovery) return;
+    if (!work.recovers()) return;
     if (work.quality && work.rounds == 1) {
       const Model untrained = Model::load(folder, work.how.load);
       cut = loss_of(untrained, folder, *work.quality, &session.model());
@@ -200,8 +200,9 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
                        .compensate = std::string(to_string(work.how.compensate)),
                        .out = out,
-                       .recovered = work.recovery.has_value()};
+                       .recovered = work.recovers()};
   const Model& model = session.model();
+  check_form(model, session.folder(), work.how.form, work.how.load);
   std::vector<std::string> heads;  // one by one
   if (!work.drop.empty()) {
     for (const HeadIndex head : model.find_heads(fmt::format("{}", fmt::join(work.drop, ",")))) {

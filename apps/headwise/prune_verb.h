@@ -26,6 +26,9 @@ struct PruneWork {
   FineTuneOptions training{};
   int64_t rounds = 1;    // of cutting some, and training
   int64_t tokens = 128;  // of the texts whose speed is measured
+
+  /// Gates may be learned on `recovery` with nothing trained after the cut.
+  bool recovers() const { return recovery.has_value() && training.epochs > 0; }
 };
 
 /// A model before or after.

@@ -65,6 +65,8 @@ class Study {
   Study(const StudyVerb& verb, const CommonOptions& common)
       : verb_(verb), common_(common), folder_(free_folder(common.out)), session_(input_of(verb_)) {
     check_outside(session_.folder(), folder_);
+    check_form(session_.model(), session_.folder(), prune_form(verb_.form), session_.load());
+    check_budget();
   }
 
   void run() {
@@ -126,10 +128,20 @@ class Study {
     write_file_whole(folder_ / "verdict.json", to_json(verdict_));
   }
 
-  void make_plan(const ObserveData& data) {
-    PlanOptions options{
-        .keep = parse_share(verb_.keep), .order = head_order(verb_.order), .seed = common_.seed};
+  PlanOptions plan_options(HeadOrder order) const {
+    PlanOptions options{.keep = parse_share(verb_.keep), .order = order, .seed = common_.seed};
     options.uniform = verb_.form == "uniform";
+    return options;
+  }
+
+  /// Throws Error if no plan can meet the budget: one that draws heads needs no evidence.
+  void check_budget() const {
+    plan(judge(no_evidence(session_.model())), plan_options(HeadOrder::random),
+         {.folder = session_.folder()});
+  }
+
+  void make_plan(const ObserveData& data) {
+    PlanOptions options = plan_options(head_order(verb_.order));
     PlanData measured{
         .folder = session_.folder(), .model = &session_.model(), .tokenizer = session_.tokenizer()};
     if (data.evaluation) {

@@ -177,7 +177,8 @@ class Forward {
     for (int64_t i = 0; i < tile.rows; i += kLanes) {
       const Vec from = hn::LoadU(d, before + i), to = hn::Load(d, maxima + i);
       const Vec moved = hn::Max(hn::Set(d, -126.0f), hn::Sub(from, to));
-      const auto same = hn::Eq(from, to);
+      // Before its first key a row has nothing that could shrink.
+      const auto same = hn::Or(hn::Eq(from, to), hn::Eq(from, hn::Set(d, -kInfinity)));
       hn::StoreU(hn::IfThenElse(same, hn::Set(d, 1.0f), exp2_nonpositive(moved)), d,
                  alpha + tile.first + i);
       hn::Store(hn::IfThenElseZero(hn::Not(same), moved), d, delta + i);

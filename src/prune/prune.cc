@@ -83,6 +83,15 @@ Compensation compensation(std::string_view name) {
   return by_name(kCompensations, name, "the compensation is not known");
 }
 
+void check_form(const Model& model, const std::filesystem::path& folder, PruneForm form,
+                const LoadOptions& load) {
+  pruned_config({.model = model,
+                 .folder = folder,
+                 .gates = std::vector<float>(model.heads(), 1),
+                 .load = load},
+                form);
+}
+
 PruneProof prune(const Model& model, const std::filesystem::path& folder,
                  std::span<const std::string> drop, const std::filesystem::path& out,
                  const PruneOptions& options) {

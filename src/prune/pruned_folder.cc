@@ -234,22 +234,25 @@ void FolderAside::become_out() {
   path_.clear();
 }
 
-void write_pruned(const Pruning& pruning, PruneForm form, const fs::path& to) {
+PrunedConfig pruned_config(const Pruning& pruning, PruneForm form) {
   const fs::path file = pruning.folder / "config.json";
-  const std::string text = read_file(file, kLargestConfig);
-  std::string written = text;
-  std::optional<ModelConfig> compact;
+  PrunedConfig config{.text = read_file(file, kLargestConfig)};
   if (form != PruneForm::masked) {
-    written =
-        compact_config(text, pruning.model.config(), pruning.model.attentions(), pruning.gates);
-    compact = parse_config(written, file.string(), pruning.load.config);
+    config.text = compact_config(config.text, pruning.model.config(), pruning.model.attentions(),
+                                 pruning.gates);
+    config.compact = parse_config(config.text, file.string(), pruning.load.config);
   }
-  if (form == PruneForm::uniform) written = uniform_config(written, *compact);
+  if (form == PruneForm::uniform) config.text = uniform_config(config.text, *config.compact);
+  return config;
+}
+
+void write_pruned(const Pruning& pruning, PruneForm form, const fs::path& to) {
+  const auto [text, compact] = pruned_config(pruning, form);
   copy_others(pruning.folder, to);
   PrunedTensors(pruning, TensorFiles::open(pruning.folder))
       .write(to, compact ? &*compact : nullptr, form == PruneForm::uniform);
-  if (needs_modeling(written)) write_file_whole(to / kModelingFile, modeling_headwise());
-  write_file_whole(to / "config.json", written);
+  if (needs_modeling(text)) write_file_whole(to / kModelingFile, modeling_headwise());
+  write_file_whole(to / "config.json", text);
 }
 
 }  // namespace headwise

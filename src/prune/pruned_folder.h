@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,14 @@ struct Pruning {
   const LoadOptions& load;
 };
 
+/// What config.json says of a pruned model.
+struct PrunedConfig {
+  std::string text{};
+  std::optional<ModelConfig> compact{};  // none in the masked form
+};
+
 /// Throws Error if the architecture cannot have the form.
+PrunedConfig pruned_config(const Pruning& pruning, PruneForm form);
 void write_pruned(const Pruning& pruning, PruneForm form, const std::filesystem::path& to);
 
 }  // namespace headwise

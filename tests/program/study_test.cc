@@ -91,7 +91,11 @@ TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
     EXPECT_FALSE(std::filesystem::exists(path("no")));
     return result.errors;
   };
-  EXPECT_THAT(refused({"--input", path("empty.txt")}), HasSubstr("no text to observe"));
+  EXPECT_THAT(refused({"--input", path("empty.txt")}), HasSubstr("the file has no text"));
+  EXPECT_THAT(refused({"--input", path("lines.txt"), "--keep", "0"}),
+              HasSubstr("so many heads cannot go"));
+  EXPECT_THAT(refused({"--input", path("lines.txt"), "--form", "uniform"}),
+              HasSubstr("the uniform form cannot hold this model"));
   EXPECT_THAT(refused({"--input", path("lines.txt"), "--gate", "L0=0"}), HasSubstr("--gate"));
   EXPECT_THAT(refused({"--input", path("lines.txt"), "--keep", "120%"}), HasSubstr("120%"));
   EXPECT_EQ(run_program({"study", path("none"), "-o", path("no")}).code, 1);

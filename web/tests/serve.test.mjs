@@ -5,12 +5,11 @@ import { createInterface } from "node:readline";
 import { join } from "node:path";
 import test from "node:test";
 import { open_page } from "./browser.mjs";
-import { folder, program, small_study } from "./studies.mjs";
+import { folder, program, slow_model, small_study } from "./studies.mjs";
 
 /// The program, once it listens; it ends with the test. `--json` says where in one document.
-async function serve(test, port = 0) {
-  const study = small_study("bert");
-  const child = spawn(program, ["serve", join(folder, "bert"), study, "--port", String(port), "--json", "--quiet"], {
+async function serve(test, what, port = 0) {
+  const child = spawn(program, ["serve", ...what, "--port", String(port), "--json", "--quiet"], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   test.after(() => child.kill("SIGKILL"));
@@ -35,26 +34,27 @@ async function serve(test, port = 0) {
 
 const output = (page, which) => page.locator(`#try .output${which}`).innerText();
 
-/// Jobs of the page get a text of this many lines, so that they take a while.
-async function lengthen_jobs(page, lines) {
+/// Jobs of the page get a text of this many lines.
+async function give_jobs(page, lines) {
   const text = Array(lines).fill("w5 w17 w12 w7 ".repeat(8)).join("\n");
+  await page.unroute("**/api/jobs");
   await page.route("**/api/jobs", (route) =>
     route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), text }) }),
   );
 }
 
 test("serve: a job that waits and a job that runs are cancelled", async (test) => {
-  const server = await serve(test);
+  const server = await serve(test, [slow_model()]);
   const { page, done } = await open_page(server.url);
   await page.waitForSelector("#try .start-ablation");
-  await lengthen_jobs(page, 512);
+  await give_jobs(page, 512);
   for (const start of [".start-ablation", ".start-ablation", ".start-plan"]) await page.click(`#try ${start}`);
   await page.waitForFunction(() => document.querySelectorAll("#try .job .cancel").length === 3);
   // The newest stands first: so the one that runs is cancelled before those that wait.
   for (let left = 3; left > 0; --left) await page.locator("#try .job .cancel:enabled").last().click();
   await page.waitForFunction(() => document.querySelectorAll("#try .job .cancel").length === 0);
   assert.deepEqual(await page.locator("#try .job [role=status]").allInnerTexts(), Array(3).fill("cancelled"));
-  await page.unroute("**/api/jobs");
+  await give_jobs(page, 2);
   await page.click("#try .start-ablation");
   await page.waitForSelector("#try .job svg");
   await done();
@@ -62,7 +62,9 @@ test("serve: a job that waits and a job that runs are cancelled", async (test) =
 });
 
 test("serve: type, gate, see the change, ablate; killed and started again", async (test) => {
-  const server = await serve(test);
+  const study = small_study("bert"),
+    what = [join(folder, "bert"), study];
+  const server = await serve(test, what);
   const { page, done } = await open_page(server.url, { allow: [/net::ERR_/, /Failed to load resource/] });
   await page.waitForSelector("#try .output");
   await page.fill("#try textarea", "w5 w17 [MASK] w12 w7");
@@ -85,7 +87,7 @@ test("serve: type, gate, see the change, ablate; killed and started again", asyn
 
   await server.close("SIGKILL");
   await page.waitForSelector("#try .banner:not([hidden])");
-  const returned = await serve(test, new URL(server.url).port);
+  const returned = await serve(test, what, new URL(server.url).port);
   await page.waitForSelector("#try .banner[hidden]", { state: "attached" });
   await page.fill("#try textarea", "w5 w17");
   await page.waitForFunction(() => document.querySelector("#try [role=status]").textContent.startsWith("4 tokens"));

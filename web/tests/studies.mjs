@@ -41,6 +41,26 @@ export function small_study(name) {
   return out;
 }
 
+/// A model on which an ablation takes minutes, whatever the machine: one step of training, 96 heads, the words of small_study.
+export function slow_model() {
+  const out = join(folder, "slow"),
+    text = join(folder, "slow.txt"),
+    settings = join(folder, "slow.json");
+  if (existsSync(out)) return out;
+  writeFileSync(text, `${Array.from({ length: 65 }, (_, i) => `w${i + 5}`).join(" ")}\n`);
+  writeFileSync(
+    settings,
+    JSON.stringify({
+      task: "masked_lm",
+      model: { architecture: "bert", width: 512, layers: 12, heads: 8, positions: 256, vocabulary: 400 },
+      data: { train: text, length: 256, truncate: true },
+      steps: 1,
+    }),
+  );
+  run("train", settings, "-o", out, "--quiet");
+  return out;
+}
+
 /// MiniLM, where ./dev model minilm has put it: a few sentences are enough to fill every section.
 export function minilm_study() {
   if (process.env.HEADWISE_STUDY) return process.env.HEADWISE_STUDY;

@@ -61,6 +61,10 @@ struct PruneProof {
   bool random_ids = false;
 };
 
+/// Throws Error if the architecture cannot have the form, whatever heads are dropped.
+void check_form(const Model& model, const std::filesystem::path& folder, PruneForm form,
+                const LoadOptions& load = {});
+
 /// Writes a copy of the model's folder without these heads ("L3.H1", "L3"), whole or not at all;
 /// `out` may not be there, or is an empty folder. Heads that are left keep their names, except in
 /// the uniform form. Before the folder gets its name it is loaded, and compared with the masked
