@@ -13,6 +13,7 @@
 #include "headwise/kernels/adamw.h"
 #include "headwise/model/model.h"
 #include "io/io_testing.h"
+#include "model/head_tensors.h"
 #include "train/hard_concrete.h"
 #include "train/head_log.h"
 #include "train/stored_tensors.h"
@@ -28,6 +29,22 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// To look on, all heads of all rows have to be computed.
 class Onlooker : public ForwardObserver {};
+
+/// Sees how far a pass has come, and no heads.
+class Watch : public ForwardObserver {
+ public:
+  explicit Watch(const ModelConfig& config) : config_(config) {}
+  bool wants_heads() const override { return false; }
+  AttentionObserver* watch(const AttentionSite& site, const Attention&) override {
+    EXPECT_FALSE(attention_at(config_, site).routing) << "all heads of " << site.name;
+    return nullptr;
+  }
+  void reached(Side, int64_t, View<const float, 2>) override { ++layers; }
+  int64_t layers = 0;
+
+ private:
+  const ModelConfig& config_;
+};
 
 class RoutedModels : public testing::TestWithParam<std::string> {};
 
@@ -55,6 +72,21 @@ TEST_P(RoutedModels, WhatIsLeftOutChangesNothing) {
     }
     EXPECT_LE(error, kTolerance * largest);
   }
+}
+
+TEST_P(RoutedModels, ToSeeHowFarAPassIsCostsNothing) {
+  const TrainingBatch batch = GoldenGradients(GetParam()).batch();
+  const Model model = Model::load(golden_model(GetParam()));
+  Watch watch(model.config());
+  const auto run = [&](ForwardObserver* observer) {
+    const ForwardOptions options{.observer = observer};
+    return model.config().encoder_decoder() ? model.hidden(batch.source, batch.target, options)
+                                            : model.hidden(batch.source, options);
+  };
+  const Activations seen = run(&watch), unseen = run(nullptr);
+  EXPECT_GT(watch.layers, 0);
+  EXPECT_TRUE(
+      std::equal(seen.rows.data(), seen.rows.data() + seen.buffer.size(), unseen.rows.data()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RoutedModels,

@@ -322,6 +322,7 @@ TEST_P(SaveLaws, WhatIsLoadedIsSavedAsItWas) {
     EXPECT_EQ(tensor.shape, same->shape) << tensor.name;
     EXPECT_TRUE(std::ranges::equal(tensor.bytes, same->bytes)) << tensor.name;
   }
+  EXPECT_EQ(before.metadata(), after.metadata());
   // What is not there any more was a copy or a buffer: the model is the same.
   Model old = Model::load(golden_model(GetParam())), saved = Model::load(folder.path());
   EXPECT_EQ(old.config().architecture, saved.config().architecture);

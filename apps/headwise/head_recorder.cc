@@ -85,10 +85,7 @@ void HeadRecorder::attended(const AttentionSite& site, const Attention& attentio
     } else if (what_ == "q" || what_ == "z") {
       take(what_ == "q" ? attention.q : View<const float, 3>(z), head, array);
     } else {
-      take(what_ == "k" ? attention.k : attention.v,
-           layer.shape().kv_head.empty() ? head * layer.shape().K / layer.shape().H
-                                         : layer.shape().kv_head[head],
-           array);
+      take(what_ == "k" ? attention.k : attention.v, layer.shape().kv_of(head), array);
     }
   }
 }

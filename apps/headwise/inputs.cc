@@ -339,9 +339,7 @@ void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Inp
       std::ranges::find(how.eos, input.decoder_ids.back()) != how.eos.end()) {
     input.decoder_ids.pop_back();
   }
-  const auto start =
-      session.config().decoder_start ? session.config().decoder_start : session.config().bos;
-  if (start) input.decoder_ids.insert(input.decoder_ids.begin(), *start);
+  input.decoder_ids.insert(input.decoder_ids.begin(), decoder_start(session.config(), how));
 }
 
 std::vector<Input> read_inputs(const InputOptions& options, const Session& session,

@@ -132,8 +132,7 @@ Json Looker::look(const LookRequest& request) const {
     const auto translate = [&](const Session& session) {
       input.decoder_ids.clear();
       prepare_decoder(session, 0, 0, input, most_tokens_);
-      const bool starts = session.config().decoder_start || session.config().bos;
-      const auto written = std::span(input.decoder_ids).subspan(starts ? 1 : 0);
+      const auto written = std::span(input.decoder_ids).subspan(1);
       return Json{{"output", session.tokenizer()->decode(written)}};
     };
     original = translate(session_);

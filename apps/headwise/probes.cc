@@ -37,15 +37,6 @@ std::string_view part(const std::string& text, TokenSpan bytes) {
   return std::string_view(text).substr(bytes.begin, bytes.end - bytes.begin);
 }
 
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (std::filesystem::is_directory(folder)) return;
-  throw Error({.what = "the folder cannot be made",
-               .where = folder.string(),
-               .got = error ? error.message() : "a file of that name"});
-}
-
 constexpr size_t kLongest = 100;  // of texts that are shown, in bytes
 
 /// The sentence, of the first ones, whose subject is farthest from its verb.

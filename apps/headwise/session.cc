@@ -13,6 +13,7 @@ namespace headwise::program {
 namespace {
 
 class Interruptible : public ForwardObserver {
+  bool wants_heads() const override { return false; }
   void reached(Side, int64_t, View<const float, 2>) override { throw_if_interrupted(); }
 };
 

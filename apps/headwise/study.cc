@@ -73,7 +73,7 @@ class Study {
     begin("observe", "what every head was seen to do");
     const ObserveData data = read_observe_data(verb_.observe, session_, common_);
     check_texts(verb_.observe, data);
-    fs::create_directories(folder_);
+    make_folder(folder_);
     const Evidence evidence =
         observe_and_write(verb_.observe, session_, data, out("evidence.json"));
     begin("judge", "what that means");

@@ -128,6 +128,15 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (fs::is_directory(folder, error)) return;
+  throw Error({.what = "the folder cannot be made",
+               .where = folder.string(),
+               .got = error ? error.message() : "a file of that name"});
+}
+
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe waits for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

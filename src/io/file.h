@@ -14,6 +14,9 @@ namespace headwise {
 /// then says so, instead of taking it for a file that was left out.
 bool is_there(const std::filesystem::path& path);
 
+/// Makes a folder and those above it, where they are missing. Throws Error if it cannot be made.
+void make_folder(const std::filesystem::path& folder);
+
 /// A regular file, mapped for reading. Nobody may shorten it meanwhile.
 class MappedFile {
  public:

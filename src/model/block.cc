@@ -45,9 +45,10 @@ void attend(const AttentionLayer& layer, const Attention& how, MultiHeadAttentio
   }
 }
 
-/// Who looks on is shown all heads of all rows; otherwise a mixture of heads computes what it uses.
+/// Who looks at heads is shown all of all rows; otherwise a mixture of heads computes what it uses.
 bool is_gathered(const AttentionLayer& layer, const BlockInput& input) {
-  return layer.routed && input.options->observer == nullptr;
+  const ForwardObserver* const observer = input.options->observer;
+  return layer.routed && (observer == nullptr || !observer->wants_heads());
 }
 
 /// The layer that projects the rows of a pass.

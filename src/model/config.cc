@@ -9,14 +9,13 @@
 #include "headwise/core/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "model/compact_config.h"
 #include "model/config_families.h"
 #include "model/config_fields.h"
 #include "model/config_heads.h"
 
 namespace headwise {
 namespace {
-
-constexpr size_t kLargestConfig = 16 << 20;
 
 /// "headwise_bert" is a bert whose heads transformers does not know: by this name it refuses it.
 std::string architecture_of(std::string model_type) {

@@ -124,15 +124,6 @@ void check(const Model& model, const GenerateOptions& options) {
   }
 }
 
-int32_t decoder_start(const ModelConfig& config, const GenerateOptions& options) {
-  for (const auto& token : {options.decoder_start, config.decoder_start, config.bos}) {
-    if (token) return *token;
-  }
-  throw Error({.what = "the config does not say which token a decoder starts with",
-               .where = "decoder_start_token_id",
-               .expected = "a token id"});
-}
-
 /// Greedy, or by drawing; all texts in step.
 std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
                              const TokenBatch& sources, const GenerateOptions& options) {
@@ -200,6 +191,15 @@ GenerateOptions read_generation(const std::filesystem::path& folder, const Model
     break;
   }
   return options;
+}
+
+int32_t decoder_start(const ModelConfig& config, const GenerateOptions& options) {
+  for (const auto& token : {options.decoder_start, config.decoder_start, config.bos}) {
+    if (token) return *token;
+  }
+  throw Error({.what = "the config does not say which token a decoder starts with",
+               .where = "decoder_start_token_id",
+               .expected = "a token id"});
 }
 
 std::vector<Generated> generate(const Model& model, const TokenBatch& texts,

@@ -43,6 +43,8 @@ AttentionObserver* ForwardObserver::watch(const AttentionSite&, const Attention&
 }
 void ForwardObserver::attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
                                View<float, 3>, View<const float, 2>) {}
+bool ForwardObserver::wants_heads() const { return true; }
+
 bool ForwardObserver::wants_projected() const { return false; }
 void ForwardObserver::projected(const AttentionSite&, View<const float, 2>) {}
 void ForwardObserver::reached(Side, int64_t, View<const float, 2>) {}

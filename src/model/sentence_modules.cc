@@ -46,7 +46,7 @@ SentenceModule read_module(const JsonObject& module, const std::filesystem::path
   if (inside.is_absolute() || (!inside.empty() && *inside.begin() == "..")) {
     module.refuse("path", "a module lies outside the model's folder", "a folder inside it");
   }
-  if (type.ends_with(".Pooling")) return PoolingModule{read_pooling(folder / inside)};
+  if (type.ends_with(".Pooling")) return PoolingModule{read_pooling(folder / inside), inside};
   if (type.ends_with(".Dense")) return read_dense(folder, inside);
   if (type.ends_with(".Normalize")) return NormalizeModule{};
   module.refuse("type", "a module of the sentence embedding is not known",

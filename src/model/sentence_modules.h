@@ -16,6 +16,7 @@ namespace headwise {
 
 struct PoolingModule {
   std::vector<Pool> modes{};
+  std::filesystem::path place{};  // of its config, inside the folder
 };
 struct DenseModule {
   std::filesystem::path place{};  // of its weights, inside the folder

@@ -15,17 +15,17 @@
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
 #include "io/from_float.h"
+#include "model/compact_config.h"
 #include "model/head_tensors.h"
+#include "model/modeling_headwise.h"
 #include "model/stack_layout.h"
-#include "prune/form_config.h"
-#include "prune/modeling_headwise.h"
+#include "prune/uniform_config.h"
 
 namespace headwise {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLargestConfig = 16 << 20;
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
 [[noreturn]] void fail(const char* what, const fs::path& where, const std::error_code& error) {
@@ -251,8 +251,7 @@ void write_pruned(const Pruning& pruning, PruneForm form, const fs::path& to) {
   copy_others(pruning.folder, to);
   PrunedTensors(pruning, TensorFiles::open(pruning.folder))
       .write(to, compact ? &*compact : nullptr, form == PruneForm::uniform);
-  if (needs_modeling(text)) write_file_whole(to / kModelingFile, modeling_headwise());
-  write_file_whole(to / "config.json", text);
+  write_config(text, to);
 }
 
 }  // namespace headwise

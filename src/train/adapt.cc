@@ -84,6 +84,10 @@ Adapted adapt_config(const std::string& text, const std::string& where, const Mo
   return adapted;
 }
 
+void check_class(const ModelConfig& saved, Task task) {
+  if (saved.task != task) (void)class_for(saved, task);
+}
+
 void check_trainable(const ModelConfig& config) {
   const auto refuse = [&](const char* what, const char* expected) {
     throw Error({.what = what,

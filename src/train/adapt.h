@@ -19,6 +19,9 @@ struct Adapted {
 Adapted adapt_config(const std::string& text, const std::string& where, const ModelConfig& saved,
                      const TrainFor& what, const ConfigOptions& options);
 
+/// Throws Error if the architecture has no class for the task.
+void check_class(const ModelConfig& saved, Task task);
+
 /// Throws Error for a model that has no loss here.
 void check_trainable(const ModelConfig& config);
 

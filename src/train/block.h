@@ -61,7 +61,6 @@ class TrainedBlock {
 
   /// Its attentions: one or two.
   std::span<TrainedAttention> attentions() { return attentions_; }
-  std::span<const TrainedAttention> attentions() const { return attentions_; }
 
  private:
   struct Sublayer {

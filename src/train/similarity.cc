@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <span>
+#include <variant>
 
 #include "headwise/core/error.h"
-#include "io/file.h"
-#include "io/json.h"
+#include "model/sentence_modules.h"
 
 namespace headwise {
 namespace {
@@ -58,35 +58,26 @@ struct Pair {
 
 }  // namespace
 
-Similarity::Similarity(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "modules.json";
-  if (!is_there(file)) return;
-  const nlohmann::json json = nlohmann::json{{"modules", read_json(file)}};
-  for (const JsonObject& module : JsonObject(json, file.string()).objects("modules")) {
-    const std::string type = module.text("type");
-    if (type.ends_with(".Pooling")) {
-      modes_ = read_pooling(folder / module.optional_text("path").value_or(""));
-    } else if (!type.ends_with(".Transformer") && !type.ends_with(".Normalize")) {
-      module.refuse("type", "a module of the sentence embedding cannot be trained",
-                    "Transformer, Pooling or Normalize of sentence_transformers");
-    }
+Similarity::Similarity(const std::filesystem::path& folder)
+    : pooling_(SentencePooling::find_or_mean(folder)) {
+  for (const SentenceModule& module : read_sentence_modules(folder)) {
+    const auto* const dense = std::get_if<DenseModule>(&module);
+    if (dense == nullptr) continue;
+    throw Error({.what = "a module of the sentence embedding cannot be trained",
+                 .where = (folder / dense->place).string(),
+                 .got = "Dense",
+                 .expected = "Transformer, Pooling or Normalize of sentence_transformers"});
   }
 }
 
 Loss Similarity::run(View<const float, 2> hidden, const TrainingBatch& batch,
                      const PassOptions& options, View<float, 2> dhidden) {
   check_pairs(batch);
-  const TokenBatch& texts = batch.source;
-  const int64_t C = hidden.extent(1), E = C * std::ssize(modes_);
-  const View<float, 2> pooled = pooled_.shaped(texts.texts(), E);
-  for (int64_t b = 0; b < texts.texts(); ++b) {
-    for (size_t m = 0; m < modes_.size(); ++m) {
-      pool(hidden.rows(texts.offsets[b], texts.offsets[b + 1]), modes_[m], &pooled(b, m * C));
-    }
-  }
-  const View<float, 2> dpooled = dpooled_.like(pooled);
-  const auto row = [&](View<float, 2> of, size_t b) {
-    return std::span(&of(b, 0), static_cast<size_t>(E));
+  const Activations pooled = pooling_.embed(hidden, batch.source.offsets);
+  const int64_t E = pooled.rows.extent(1);
+  Activations dpooled(pooled.rows.extent(0), E);
+  const auto row = [&](const Activations& of, size_t b) {
+    return std::span(&of.rows(b, 0), static_cast<size_t>(E));
   };
   Loss loss{.scored = std::ssize(batch.scores)};
   for (size_t i = 0; i < batch.scores.size(); ++i) {
@@ -98,14 +89,7 @@ Loss Similarity::run(View<const float, 2> hidden, const TrainingBatch& batch,
   }
   loss.nll = loss.loss;
   if (dhidden.data() == nullptr) return loss;
-  std::fill_n(dhidden.data(), dhidden.extent(0) * C, 0.f);
-  for (int64_t b = 0; b < texts.texts(); ++b) {
-    const int64_t begin = texts.offsets[b], end = texts.offsets[b + 1];
-    for (size_t m = 0; m < modes_.size(); ++m) {
-      pool_backward(hidden.rows(begin, end), modes_[m], &dpooled(b, m * C),
-                    dhidden.rows(begin, end));
-    }
-  }
+  pooling_.backward(hidden, batch.source.offsets, dpooled.rows, dhidden);
   return loss;
 }
 

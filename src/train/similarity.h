@@ -3,19 +3,16 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
-#include <vector>
 
+#include "headwise/model/sentence_embedding.h"
 #include "headwise/train/trainable_model.h"
-#include "model/pooling.h"
-#include "train/layers.h"
 
 namespace headwise {
 
 class Similarity {
  public:
   /// By the mean of the hidden states.
-  Similarity() = default;
+  Similarity() : pooling_(SentencePooling::mean()) {}
   /// As modules.json of the folder says, if there is one. Throws Error for modules with weights.
   explicit Similarity(const std::filesystem::path& folder);
 
@@ -25,8 +22,7 @@ class Similarity {
            View<float, 2> dhidden);
 
  private:
-  std::vector<Pool> modes_ = {Pool::mean};
-  Rows pooled_, dpooled_;
+  SentencePooling pooling_;
 };
 
 }  // namespace headwise

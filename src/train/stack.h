@@ -52,7 +52,6 @@ class TrainedStack {
   void backward(View<float, 2> d, double balance_scale, TrainedBlock::Scratch& scratch);
 
   std::span<TrainedBlock> blocks() { return blocks_; }
-  std::span<const TrainedBlock> blocks() const { return blocks_; }
   TrainedEmbedding& word() { return *word_; }
 
  private:

@@ -145,7 +145,7 @@ std::optional<TrialResult> find_result(const Trial& trial, const fs::path& folde
 /// Nothing if the trial was interrupted.
 std::optional<TrialResult> run_trial(const Trial& trial, const fs::path& folder,
                                      TrainWatcher& watcher) {
-  fs::create_directories(folder);
+  make_folder(folder);
   const fs::path file = folder / "manifest.json";
   if (!fs::exists(file)) write_file_whole(file, manifest_of(trial));
   if (!train(trial.settings, folder, true, watcher)) return {};
@@ -186,7 +186,7 @@ Sweep read_sweep(const fs::path& file) {
 
 std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
                                     SweepWatcher& watcher) {
-  fs::create_directories(folder);
+  make_folder(folder);
   if (!is_unused(folder) && !fs::exists(folder / "sweep.json")) {
     throw Error({.what = "the folder is not empty, and has no sweep",
                  .where = folder.string(),

@@ -25,8 +25,6 @@ class TextEncoder {
   std::vector<int32_t> encode_part(std::string_view text, const LineReader& reader) const;
 
   int64_t most() const { return most_; }  // tokens of a text; 0: any number
-  const Tokenizer& tokenizer() const { return tokenizer_; }
-  const ModelConfig& config() const { return config_; }
 
  private:
   std::vector<int32_t> encode(std::string_view text, EncodeOptions how, int64_t most,

@@ -116,13 +116,7 @@ void write_settings(const TrainSettings& settings, const fs::path& folder) {
 
 TrainFolder::TrainFolder(const fs::path& folder, const TrainSettings& settings, bool resume)
     : folder_(folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) {
-    throw Error({.what = "the folder cannot be made",
-                 .where = folder.string(),
-                 .got = error ? error.message() : "a file of that name"});
-  }
+  make_folder(folder);
   lock_.emplace(folder);
   check_folder(folder, settings, resume);
   remove_parts(folder);

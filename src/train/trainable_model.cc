@@ -14,8 +14,8 @@
 #include "headwise/core/shape.h"
 #include "io/file.h"
 #include "io/from_float.h"
+#include "model/compact_config.h"
 #include "model/head_tensors.h"
-#include "model/pruned_config.h"
 #include "model/stack_layout.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
@@ -28,8 +28,6 @@
 
 namespace headwise {
 namespace {
-
-constexpr size_t kLargestConfig = 16 << 20;
 
 /// What transformers puts before the names of the base model's tensors.
 std::string usual_prefix(const ModelConfig& config) {
@@ -373,15 +371,9 @@ CutTensor TrainableModel::Parts::gated(const StoredTensor& tensor, const HeadTen
 }
 
 void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) {
-    throw Error({.what = "the folder of a model cannot be made",
-                 .where = folder.string(),
-                 .got = failed.message()});
-  }
+  make_folder(folder);
   const std::vector<float> values = gates ? gates->gates() : std::vector<float>();
-  const std::string text = gates ? config_without_closed(json, network->sites(), values) : json;
+  const std::string text = gates ? compact_config(json, config, network->sites(), values) : json;
   std::map<std::string, HeadTensor> before, after;
   if (gates) {
     before = head_tensors(config, prefix);
@@ -405,8 +397,9 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
                         .shape = tensor->shape,
                         .bytes = tensor->bytes});
   }
-  write_tensors(folder / "model.safetensors", to_write, {{"format", "pt"}});
-  write_file_whole(folder / "config.json", text);
+  write_tensors(folder / "model.safetensors", to_write,
+                files ? files->metadata() : std::map<std::string, std::string>{{"format", "pt"}});
+  write_config(text, folder);
 }
 
 }  // namespace headwise

@@ -138,7 +138,7 @@ class Trainer {
       }
       write_settings(settings_, folder_);  // the same, but files may lie elsewhere
     }
-    fs::create_directories(checkpoints_.folder());
+    make_folder(checkpoints_.folder());
     write_beside(settings_, setup_, folder_);
     log_.emplace(folder_ / "log.jsonl", state_.log_bytes);
     seconds_before_ = state_.seconds;
@@ -309,9 +309,7 @@ class Trainer {
   void save_to(const fs::path& folder) const {
     setup_.model.save(folder);
     const fs::path how = folder_ / "generation_config.json";
-    if (fs::exists(how)) {
-      fs::copy_file(how, folder / how.filename(), fs::copy_options::overwrite_existing);
-    }
+    if (is_there(how)) write_file_whole(folder / how.filename(), MappedFile(how).text());
   }
 
   void evaluate_state() {
@@ -322,7 +320,9 @@ class Trainer {
     const double value = result.value(settings_.evaluate.metric);
     const bool best =
         state_.best_step < 0 || is_better(settings_.evaluate.metric, value, state_.best);
-    if (best || settings_.average > 0) checkpoints_.write_snapshot(state_.step, setup_.model);
+    // Of a training with gates the last state is kept.
+    const bool may_be_kept = !settings_.gates && (best || settings_.average > 0);
+    if (may_be_kept) checkpoints_.write_snapshot(state_.step, setup_.model);
     if (best) {
       state_.best_step = state_.step;
       state_.best = value;

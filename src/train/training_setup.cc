@@ -7,14 +7,17 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "headwise/core/error.h"
 #include "headwise/io/model_folder.h"
 #include "headwise/kernels/simd.h"
 #include "io/file.h"
 #include "io/file_hash.h"
+#include "model/sentence_modules.h"
+#include "train/adapt.h"
 #include "train/scratch.h"
 
 namespace headwise {
@@ -23,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What belongs to a model folder beside its config and weights.
-constexpr auto kBeside = std::to_array<const char*>({
+constexpr auto kBeside = std::to_array<std::string_view>({
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -39,13 +42,21 @@ constexpr auto kBeside = std::to_array<const char*>({
     "generation_config.json",
 });
 
-/// What makes it a sentence encoder; a classifier made of one is none any more.
-constexpr auto kSentenceEncoder = std::to_array<const char*>({
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "1_Pooling/config.json",
-});
+/// The same for a training, by names inside the source's folder: also what makes it a sentence
+/// encoder, unless it becomes a classifier, which is none any more.
+std::vector<fs::path> files_beside(const TrainSettings& settings, const fs::path& source) {
+  std::vector<fs::path> names(kBeside.begin(), kBeside.end());
+  if (settings.task == TrainTask::similarity) {
+    names.insert(names.end(), {"modules.json", "sentence_bert_config.json",
+                               "config_sentence_transformers.json"});
+    for (const SentenceModule& module : read_sentence_modules(source)) {
+      const auto* const pooling = std::get_if<PoolingModule>(&module);
+      if (pooling != nullptr) names.push_back(pooling->place / "config.json");
+    }
+  }
+  std::erase_if(names, [&](const fs::path& name) { return !fs::is_regular_file(source / name); });
+  return names;
+}
 
 Task task_of(TrainTask task) {
   switch (task) {
@@ -102,15 +113,6 @@ void write_generation(const ModelConfig& config, const TrainSettings& settings,
     how["max_length"] = config.max_positions;
   }
   write_file_whole(folder / "generation_config.json", how.dump(2) + "\n");
-}
-
-void copy_files(std::span<const char* const> names, const fs::path& from, const fs::path& to) {
-  for (const char* name : names) {
-    if (!fs::is_regular_file(from / name)) continue;
-    fs::create_directories((to / name).parent_path());
-    const MappedFile file(from / name);
-    write_file_whole(to / name, file.text());
-  }
 }
 
 class DataReader {
@@ -184,6 +186,7 @@ TrainingSetup set_up_new(const TrainSettings& settings, const fs::path& folder,
 TrainingSetup set_up_loaded(const TrainSettings& settings, const fs::path& source,
                             const std::function<void()>& check) {
   const ModelConfig config = read_config(source);
+  check_class(config, task_of(settings.task));
   Tokenizer tokenizer = Tokenizer::load(source);
   const DataReader reader(settings, tokenizer, check);
   std::vector<std::string> labels;
@@ -221,10 +224,7 @@ TrainIdentity identify(const TrainSettings& settings, const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (name == "config.json" || name.ends_with(".safetensors")) add_of_model(name);
   }
-  for (const char* name : kBeside) add_of_model(name);
-  if (settings.task == TrainTask::similarity) {
-    for (const char* name : kSentenceEncoder) add_of_model(name);
-  }
+  for (const fs::path& name : files_beside(settings, source)) add_of_model(name.string());
   return identity;
 }
 
@@ -241,8 +241,10 @@ TrainingSetup set_up(const TrainSettings& settings, const fs::path& folder,
 void write_beside(const TrainSettings& settings, const TrainingSetup& setup,
                   const fs::path& folder) {
   if (!settings.scratch) {
-    copy_files(kBeside, setup.source, folder);
-    if (settings.task == TrainTask::similarity) copy_files(kSentenceEncoder, setup.source, folder);
+    for (const fs::path& name : files_beside(settings, setup.source)) {
+      make_folder((folder / name).parent_path());
+      write_file_whole(folder / name, MappedFile(setup.source / name).text());
+    }
   } else if (setup.model.config().decoder.layers() > 0) {
     write_generation(setup.model.config(), settings, folder);
   }

@@ -10,11 +10,11 @@
 #include <numeric>
 #include <set>
 
-#include "headwise/core/random.h"
 #include "headwise/model/head_ranks.h"
 #include "headwise/model/model.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "model/random_texts.h"
 
 namespace headwise {
 namespace {
@@ -27,35 +27,17 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kTextsAtOnce = 8;
 constexpr double kSecondsOfMeasuring = 1;
 
-TokenBatch random_texts(int64_t texts, int64_t length, int64_t vocabulary) {
-  Random random(0);
-  TokenBatch batch;
-  std::vector<int32_t> ids(static_cast<size_t>(length));
-  for (int64_t text = 0; text < texts; ++text) {
-    for (int32_t& id : ids) {
-      id = static_cast<int32_t>(random.below(static_cast<uint32_t>(vocabulary)));
-    }
-    batch.add(ids);
-  }
-  return batch;
-}
-
 /// Tokens per second of forward passes over texts as long as in training, in the best of several.
 double inference_speed(const Model& model, int64_t length) {
-  const ModelConfig& config = model.config();
-  if (config.max_positions > 0) length = std::min(length, config.max_positions);
-  const bool two = config.encoder_decoder();
-  const TokenBatch batch = random_texts(
-      kTextsAtOnce, length,
-      two ? std::min(config.vocabulary, config.decoder_vocabulary) : config.vocabulary);
-  const auto tokens = static_cast<double>(batch.rows() * (two ? 2 : 1));
+  const auto [source, target] = random_texts(model.config(), kTextsAtOnce, length, 0);
+  const auto tokens = static_cast<double>(source.rows() + target.rows());
   double best = 0;
   const Clock::time_point begin = Clock::now();
   for (int pass = 0; pass < 3 || std::chrono::duration<double>(Clock::now() - begin).count() <
                                      kSecondsOfMeasuring;
        ++pass) {
     const Clock::time_point start = Clock::now();
-    (void)(two ? model.hidden(batch, batch) : model.hidden(batch));
+    (void)(target.texts() > 0 ? model.hidden(source, target) : model.hidden(source));
     best = std::max(best, tokens / std::chrono::duration<double>(Clock::now() - start).count());
   }
   return best;

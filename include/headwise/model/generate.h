@@ -42,6 +42,9 @@ struct GenerateOptions {
 /// for settings that would change the text and are not supported.
 GenerateOptions read_generation(const std::filesystem::path& folder, const ModelConfig& config);
 
+/// The token that a decoder starts with. Throws Error if nothing says it.
+int32_t decoder_start(const ModelConfig& config, const GenerateOptions& options);
+
 struct Generated {
   std::vector<int32_t> ids{};  // the new tokens, with the one that ended the text
   double score = 0;            // of beam search

@@ -66,6 +66,10 @@ class ForwardObserver {
  public:
   virtual ~ForwardObserver() = default;
 
+  /// Whether it looks at heads, as it does unless it says otherwise: then a mixture of heads
+  /// computes all of them for all rows. Otherwise the next two need not be called.
+  virtual bool wants_heads() const;
+
   /// Before an attention: the observer that its kernel shall add to, or null.
   virtual AttentionObserver* watch(const AttentionSite& site, const Attention& attention);
 

@@ -53,8 +53,8 @@ struct TrainFor {
   bool regression = false;            // classify: one score per text instead of labels
   uint64_t seed = 0;
 
-  /// No weight will ever be trained, and none has memory for its gradient: gradients are of gates
-  /// alone. Hidden states may then be those of any folder, whatever it was saved for.
+  /// No weight will ever be trained, and no gradients of weights are computed: only those of gates.
+  /// Hidden states may then be those of any folder, whatever it was saved for.
   bool frozen = false;
 };
 

@@ -7,7 +7,7 @@ namespace headwise {
 
 inline constexpr std::string_view kModelingFile = "modeling_headwise.py";
 
-/// Its text: src/prune/modeling_headwise.py, put into the library when it is built.
+/// Its text: src/model/modeling_headwise.py, put into the library when it is built.
 std::string_view modeling_headwise();
 
 }  // namespace headwise

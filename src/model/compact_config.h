@@ -1,6 +1,7 @@
-// config.json of a pruned model, in each of its forms.
+// config.json of a model that has lost heads, and how transformers loads it.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -9,17 +10,18 @@
 
 namespace headwise {
 
+inline constexpr size_t kLargestConfig = 16 << 20;  // bytes of a config.json
+
 /// With the heads whose gate is 0 among "pruned_heads", and with "auto_map" for those classes of
 /// transformers that the architecture has, unless it is one that transformers does not know.
+/// `gates` as in ForwardOptions.
 std::string compact_config(const std::string& config_json, const ModelConfig& config,
                            std::span<const AttentionSite> sites, std::span<const float> gates);
 
-/// Whether a config points to modeling_headwise.py.
-bool needs_modeling(const std::string& config_json);
+/// Without the classes of modeling_headwise.py.
+std::string without_modeling(const std::string& config_json);
 
-/// From a compact config, with what it says, to one whose layers have as many heads each, without
-/// "pruned_heads". Throws Error if the architecture has no such config, or the heads are not as it
-/// needs them.
-std::string uniform_config(const std::string& compact_json, const ModelConfig& compact);
+/// config.json of a folder, with modeling_headwise.py beside it if it points there.
+void write_config(const std::string& config_json, const std::filesystem::path& folder);
 
 }  // namespace headwise

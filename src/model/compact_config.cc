@@ -1,0 +1,126 @@
+// Which heads are gone, and which class of transformers loads what is left.
+#include "model/compact_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "headwise/core/error.h"
+#include "io/file.h"
+#include "model/config_families.h"
+#include "model/config_heads.h"
+#include "model/modeling_headwise.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What names of its classes begin with.
+constexpr std::string_view kModule = kModelingFile.substr(0, kModelingFile.find('.') + 1);
+
+bool is_ours(const Json& entry) {
+  return entry.is_string() && entry.get_ref<const std::string&>().starts_with(kModule);
+}
+
+/// The class of transformers that finds a model by what it is for.
+std::string auto_class(std::string_view ending) {
+  static const std::map<std::string_view, std::string_view> kOthers = {
+      {"Model", "AutoModel"},
+      {"LMHeadModel", "AutoModelForCausalLM"},
+      {"MTModel", "AutoModelForSeq2SeqLM"},
+      {"ForConditionalGeneration", "AutoModelForSeq2SeqLM"}};
+  const auto found = kOthers.find(ending);
+  return found != kOthers.end() ? std::string(found->second) : fmt::format("AutoModel{}", ending);
+}
+
+Json auto_map(const ModelConfig& config) {
+  const Family& family = families().at(config.model_type);
+  const auto entry = [&](std::string_view ending) {
+    return fmt::format("{}{}{}", kModule, family.name, ending);
+  };
+  if (config.architecture == "T5EncoderModel") return {{"AutoModel", entry("EncoderModel")}};
+  // The table of a family has both names of causal language models.
+  const std::string_view other = config.model_type == "gpt2" ? "ForCausalLM" : "LMHeadModel";
+  Json map = Json::object();
+  for (const auto& [ending, task] : family.classes) {
+    if (ending != other && ending != "EncoderModel") map[auto_class(ending)] = entry(ending);
+  }
+  return map;
+}
+
+/// The config as it is changed; its "auto_map", if any, is an object.
+Json parse_with_map(const std::string& text) {
+  Json json = Json::parse(text);
+  const auto map = json.find("auto_map");
+  if (map == json.end() || map->is_object()) return json;
+  if (!map->is_null()) {
+    throw Error({.what = "the classes that load a model are no object",
+                 .where = "config.json: auto_map",
+                 .got = map->dump().substr(0, 100),
+                 .expected = R"(an object such as {"AutoModel": "modeling.Model"})"});
+  }
+  json.erase(map);
+  return json;
+}
+
+/// The config with the heads whose gate is 0 among its "pruned_heads": named as transformers 4
+/// does, or by attention.
+void name_closed(Json& json, std::span<const AttentionSite> sites, std::span<const float> gates) {
+  Json all = Json::object();
+  for (const AttentionSite& site : sites) {
+    std::set<int64_t> pruned;
+    const std::string number = site.name.starts_with('L') ? site.name.substr(1) : site.name;
+    for (const std::string& spelling : {site.name, number}) {
+      if (!json.contains("pruned_heads") || !json["pruned_heads"].contains(spelling)) continue;
+      for (const auto& head : json["pruned_heads"][spelling]) pruned.insert(head.get<int64_t>());
+    }
+    for (size_t h = 0; h < site.heads.size(); ++h) {
+      if (gates[site.first + h] == 0) pruned.insert(site.heads[h]);
+    }
+    if (!pruned.empty()) all[number] = pruned;
+  }
+  if (!all.empty()) json["pruned_heads"] = all;
+}
+
+}  // namespace
+
+std::string compact_config(const std::string& config_json, const ModelConfig& config,
+                           std::span<const AttentionSite> sites, std::span<const float> gates) {
+  Json json = parse_with_map(config_json);
+  name_closed(json, sites, gates);
+  const bool known = !json["model_type"].get<std::string>().starts_with(kHeadwisePrefix);
+  if (json.contains("pruned_heads") && !json["pruned_heads"].empty() && known) {
+    const Json map = auto_map(config);
+    for (const auto& [name, entry] : map.items()) json["auto_map"][name] = entry;
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string without_modeling(const std::string& config_json) {
+  Json json = Json::parse(config_json);
+  if (json.contains("auto_map")) {
+    Json others = Json::object();
+    for (const auto& [name, entry] : json["auto_map"].items()) {
+      if (!is_ours(entry)) others[name] = entry;
+    }
+    json["auto_map"] = others;
+    if (others.empty()) json.erase("auto_map");
+  }
+  return json.dump(2) + "\n";
+}
+
+void write_config(const std::string& config_json, const std::filesystem::path& folder) {
+  const Json json = Json::parse(config_json);
+  const auto map = json.find("auto_map");
+  if (map != json.end() && map->is_object() && std::ranges::any_of(*map, is_ours)) {
+    write_file_whole(folder / kModelingFile, modeling_headwise());
+  }
+  write_file_whole(folder / "config.json", config_json);
+}
+
+}  // namespace headwise
