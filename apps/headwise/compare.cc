@@ -103,11 +103,11 @@ std::string json_of(const ModelMatch& match, const ObservedCorpus& corpus) {
 /// A table per layer, some pairs in a line.
 std::string for_people(const ModelMatch& match, const ObservedCorpus& corpus) {
   constexpr size_t kPairs = 4;
-  std::string text =
-      fmt::format("js {:.4f} between matched heads in the mean, {:.4f} by chance (0: the same maps)\n"
-                  "{}: {} texts, {} tokens\n",
-                  match.mean, match.random_mean, corpus.name, grouped(std::ssize(corpus.texts)),
-                  grouped(corpus.tokens()));
+  std::string text = fmt::format(
+      "js {:.4f} between matched heads in the mean, {:.4f} by chance (0: the same maps)\n"
+      "{}: {} texts, {} tokens\n",
+      match.mean, match.random_mean, corpus.name, grouped(std::ssize(corpus.texts)),
+      grouped(corpus.tokens()));
   for (const LayerMatch& layer : match.layers) {
     text += fmt::format("\n{:<10}js {:.4f}, by chance {:.4f}\n", layer.layer, layer.mean,
                         layer.random_mean);

@@ -75,7 +75,9 @@ std::string grid(const Plan& plan) {
 }
 
 /// With four decimals, and no sign of a zero.
-std::string rounded(double value) { return fmt::format("{:.4f}", std::round(value * 1e4) / 1e4 + 0.0); }
+std::string rounded(double value) {
+  return fmt::format("{:.4f}", std::round(value * 1e4) / 1e4 + 0.0);
+}
 
 std::string number(const std::string& name, double value) {
   const bool whole = name == "heads" || name == "parameters" || name == "multiply_adds";
@@ -149,8 +151,7 @@ std::string chart(const Plan& plan) {
   std::string text = "\nloss over heads removed\n";
   for (int64_t row = 0; row < kChartRows; ++row) {
     const double value = high - span * static_cast<double>(row) / (kChartRows - 1);
-    text +=
-        fmt::format("{:>10} |{}\n", row % 3 == 2 ? rounded(value) : "", lines[row]);
+    text += fmt::format("{:>10} |{}\n", row % 3 == 2 ? rounded(value) : "", lines[row]);
   }
   text += fmt::format("{:>10} +{}\n{:>12}{}{:>{}}\n", "", std::string(kChartColumns, '-'), "", 0,
                       last, kChartColumns - 1);
