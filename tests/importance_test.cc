@@ -406,7 +406,7 @@ TEST(Races, EndEarlyWithTheSameStanding) {
       const Measure& measure = raced.ablations[h];
       spent += measure.n;
       same += standing(*measure.interval, tolerance, set.task) ==
-              standing(intervals[h], tolerance, set.task);
+              standing(*intervals[h], tolerance, set.task);
       if (measure.n == set.size()) {
         EXPECT_EQ(measure.value, changes[h]);
         EXPECT_EQ(measure.interval, intervals[h]);

@@ -197,14 +197,12 @@ class Importance {
 
   std::vector<Measure> measures(std::span<const std::vector<double>> rows,
                                 std::span<const double> base) const {
-    const std::vector<ConfidenceInterval> intervals =
+    const std::vector<std::optional<ConfidenceInterval>> intervals =
         statistic_.intervals(rows, base, options_.resamples, options_.seed);
     std::vector<Measure> measures;
     for (size_t a = 0; a < rows.size(); ++a) {
       measures.push_back(
-          {.value = statistic_.change(rows[a], base),
-           .n = set_.size(),
-           .interval = set_.size() > 1 ? std::optional(intervals[a]) : std::nullopt});
+          {.value = statistic_.change(rows[a], base), .n = set_.size(), .interval = intervals[a]});
     }
     return measures;
   }

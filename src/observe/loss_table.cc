@@ -56,11 +56,12 @@ double correlation(std::span<const double> a, std::span<const double> b,
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : kNaN;
 }
 
-/// The interval of 1 - alpha of what was seen.
-ConfidenceInterval holding(std::vector<double> seen, double alpha) {
+/// The interval of 1 - alpha of what was seen; none of nothing.
+std::optional<ConfidenceInterval> holding(std::vector<double> seen, double alpha) {
   std::erase_if(seen, [](double change) { return std::isnan(change); });
+  if (seen.empty()) return std::nullopt;
   std::ranges::sort(seen);
-  return {quantile(seen, alpha / 2), quantile(seen, 1 - alpha / 2)};
+  return ConfidenceInterval{quantile(seen, alpha / 2), quantile(seen, 1 - alpha / 2)};
 }
 
 }  // namespace
@@ -157,11 +158,16 @@ std::vector<double> LossStatistic::resampled(std::span<const std::vector<double>
   return changes;
 }
 
-std::vector<ConfidenceInterval> LossStatistic::intervals(
+bool LossStatistic::has_intervals() const {
+  return std::ranges::count_if(tokens_, [](int64_t tokens) { return tokens > 0; }) > 1;
+}
+
+std::vector<std::optional<ConfidenceInterval>> LossStatistic::intervals(
     std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
     uint64_t seed, double alpha) const {
+  if (!has_intervals()) return std::vector<std::optional<ConfidenceInterval>>(values.size());
   const Row of_base = row(base);
-  std::vector<ConfidenceInterval> intervals;
+  std::vector<std::optional<ConfidenceInterval>> intervals;
   for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
     const size_t count = std::min<size_t>(kRowsAtOnce, values.size() - begin);
     const std::vector<double> changes =
@@ -175,9 +181,10 @@ std::vector<ConfidenceInterval> LossStatistic::intervals(
   return intervals;
 }
 
-ConfidenceInterval LossStatistic::interval_of_mean(std::span<const std::vector<double>> values,
-                                                   std::span<const double> base, int64_t resamples,
-                                                   uint64_t seed) const {
+std::optional<ConfidenceInterval> LossStatistic::interval_of_mean(
+    std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
+    uint64_t seed) const {
+  if (!has_intervals()) return std::nullopt;
   const std::vector<double> changes = resampled(values, row(base), resamples, seed);
   std::vector<double> means;
   for (int64_t r = 0; r < resamples; ++r) {

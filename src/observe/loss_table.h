@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,15 +32,18 @@ class LossStatistic {
   /// The loss with `values` minus that with `base`.
   double change(std::span<const double> values, std::span<const double> base) const;
 
+  /// Whether two examples or more are scored: one alone does not show how examples differ.
+  bool has_intervals() const;
+
   /// Of each row of `values`: the interval that holds 1 - alpha of the changes over resamples of
-  /// the examples. All rows see the same resamples, which the seed draws.
-  std::vector<ConfidenceInterval> intervals(std::span<const std::vector<double>> values,
-                                            std::span<const double> base, int64_t resamples,
-                                            uint64_t seed, double alpha = 0.05) const;
+  /// the examples, or none. All rows see the same resamples, which the seed draws.
+  std::vector<std::optional<ConfidenceInterval>> intervals(
+      std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
+      uint64_t seed, double alpha = 0.05) const;
   /// The same of the mean change of all rows.
-  ConfidenceInterval interval_of_mean(std::span<const std::vector<double>> values,
-                                      std::span<const double> base, int64_t resamples,
-                                      uint64_t seed) const;
+  std::optional<ConfidenceInterval> interval_of_mean(std::span<const std::vector<double>> values,
+                                                     std::span<const double> base,
+                                                     int64_t resamples, uint64_t seed) const;
 
  private:
   struct Row;  // of values

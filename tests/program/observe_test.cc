@@ -73,6 +73,27 @@ TEST(ObserveVerb, OneTokenHasNothingToPredict) {
   EXPECT_FALSE(evidence.contains("loss"));
 }
 
+TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "evidence.json").string();
+  const std::vector<std::vector<std::string>> ways = {{}, {"--race", "0.005"}, {"--ids", "4"}};
+  for (std::vector<std::string> arguments : ways) {
+    arguments.insert(arguments.begin(),
+                     {"observe", golden_model("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
+                      "some=L0.H0", "--measure", "matter", "-o", out, "--json"});
+    const json evidence = evidence_of(arguments);
+    std::vector<json> measured = {evidence["groups"][0]["ablation_zero_half"]};
+    for (const json& head : evidence["heads"]) measured.push_back(head["ablation_zero"]);
+    for (const json& ablation : measured) {
+      EXPECT_TRUE(ablation["value"].is_number());
+      EXPECT_FALSE(ablation.contains("low"));
+    }
+    const ProgramResult judged = run_program({"judge", out});
+    EXPECT_EQ(judged.code, 0) << judged.errors;
+    EXPECT_THAT(judged.out, HasSubstr("observe more texts"));
+  }
+}
+
 TEST(ObserveVerb, GoesOnAfterTheLastFinishedPart) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
@@ -180,7 +201,8 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
               HasSubstr("nowhere.conllu"));
   EXPECT_THAT(errors(observe("bert", {"--only", "L9"})), HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--resume"})), HasSubstr("-o"));
-  EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("--data"));
+  EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("no output"));
+  EXPECT_THAT(errors(observe("bert_sequence", {"--loss", "classify"})), HasSubstr("--data"));
   EXPECT_THAT(errors(observe("marian", {"--alignment", "a"})), HasSubstr("--reference"));
   EXPECT_THAT(errors(observe("bert", {"--append", "--group", "L0"})), HasSubstr("-o"));
   EXPECT_THAT(errors(observe("bert", {"--append", "-o", "x"})), HasSubstr("--verdict"));
