@@ -17,23 +17,27 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint32_t kResample = 0xB0075;
 constexpr int64_t kRowsAtOnce = 512;  // of values, so that what is kept of their changes is bounded
 
+/// From the smallest; NaN comes last.
 std::vector<int32_t> order_of(std::span<const double> values) {
   std::vector<int32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](int32_t i) { return values[i]; });
+  std::ranges::stable_sort(order, {},
+                           [&](int32_t i) { return std::pair(std::isnan(values[i]), values[i]); });
   return order;
 }
 
-/// Ranks of values that come `counts` times each, from 0; of no use where that is 0.
+/// Ranks of values that come `counts` times each, from 0; of no use where that is 0. NaN has none,
+/// and makes a correlation NaN.
 void rank(std::span<const double> values, std::span<const int32_t> order,
           std::span<const uint32_t> counts, std::span<double> ranks) {
   double before = 0;
   for (size_t begin = 0, end; begin < order.size(); begin = end) {
-    double equal = 0;
-    for (end = begin; end < order.size() && values[order[end]] == values[order[begin]]; ++end) {
+    double equal = counts[order[begin]];
+    for (end = begin + 1; end < order.size() && values[order[end]] == values[order[begin]]; ++end) {
       equal += counts[order[end]];
     }
-    for (size_t i = begin; i < end; ++i) ranks[order[i]] = before + (equal - 1) / 2;
+    const double mean = std::isnan(values[order[begin]]) ? kNaN : before + (equal - 1) / 2;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = mean;
     before += equal;
   }
 }

@@ -33,6 +33,15 @@ TEST(Spearman, OfRanksWithTies) {
       spearman(std::vector<double>{1, 1, 1, 1, 1}, std::vector<double>{3, 1, 2, 2, 5}, once)));
 }
 
+TEST(Spearman, OfNoNumbersIsNone) {
+  const std::vector<uint32_t> once(4, 1);
+  const std::vector<double> some = {3, 1, 2, 5};
+  for (const std::vector<double>& bad : {std::vector<double>{1, NAN, 3, NAN}, {NAN, 2, 1, 4}}) {
+    EXPECT_TRUE(std::isnan(spearman(bad, some, once)));
+    EXPECT_TRUE(std::isnan(spearman(some, bad, once)));
+  }
+}
+
 TEST(Spearman, CountsAreRepetitions) {
   const std::vector<double> a = {0.3, 0.1, 0.7, 0.7, 0.2}, b = {3, 1, 4, 1, 5};
   const std::vector<uint32_t> counts = {2, 0, 1, 3, 1};
