@@ -294,6 +294,25 @@ TEST(ImportanceOfLabels, HasScores) {
   EXPECT_GE(evidence.loss->scores.at("accuracy"), 0);
 }
 
+TEST(ImportanceOfPairs, NeedsALoss) {
+  const Model model = Model::load(golden("bert"));
+  EvaluationSet set{.task = LossTask::similarity};
+  set.examples.texts_each = 2;
+  set.examples.all.source = random_texts(model.config().vocabulary, 6);
+  const ImportanceOptions options{.gradient = false, .ablation_mean = false};
+  for (const std::vector<float>& scores : {std::vector<float>{1, 1, 1}, {1, 2, 3}}) {
+    set.examples.all.scores = scores;
+    Evidence evidence = no_evidence(model);
+    const auto measure = [&] { observe_importance(model, golden("bert"), set, options, evidence); };
+    if (scores[0] == scores[1]) {
+      EXPECT_THROW(measure(), Error);
+    } else {
+      measure();
+      EXPECT_EQ(evidence_from_json(to_json(evidence), "test").loss, evidence.loss);
+    }
+  }
+}
+
 TEST(ImportanceOfTranslations, HasBleu) {
   const std::filesystem::path folder = golden("marian");
   const Model model = Model::load(folder);

@@ -216,6 +216,7 @@ class Importance {
                                     ? std::accumulate(tokens.begin(), tokens.end(), int64_t{0})
                                     : set_.examples.all.tokens(),
                       .positions = set_.positions};
+    check_loss(set_.task, loss.value);
     if (set_.task == LossTask::similarity) loss.scores["spearman"] = 1 - loss.value;
     if (set_.task == LossTask::classify) {
       loss.scores = label_scores(labels, set_.examples.all.labels, model_.output_width());

@@ -1,11 +1,15 @@
 // Losses of sets, Spearman correlation, the bootstrap.
 #include "observe/loss_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 
+#include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -76,6 +80,17 @@ double spearman(std::span<const double> a, std::span<const double> b,
   rank(a, order_of(a), counts, ranks_a);
   rank(b, order_of(b), counts, ranks_b);
   return correlation(ranks_a, ranks_b, counts);
+}
+
+void check_loss(LossTask task, double loss) {
+  if (std::isfinite(loss)) return;
+  throw Error({.what = "the loss is no number",
+               .where = std::string(to_string(task)),
+               .got = fmt::format("{}", loss),
+               .expected = "data that have one",
+               .hint = task == LossTask::similarity
+                           ? "give pairs whose scores differ, and whose cosines do"
+                           : "see whether the model's weights are finite"});
 }
 
 double quantile(std::span<const double> sorted, double p) {

@@ -16,6 +16,9 @@ namespace headwise {
 double spearman(std::span<const double> a, std::span<const double> b,
                 std::span<const uint32_t> counts);
 
+/// Throws Error unless the loss of a set is a finite number.
+void check_loss(LossTask task, double loss);
+
 /// The p-quantile of sorted numbers, between two of them by their distance.
 double quantile(std::span<const double> sorted, double p);
 
