@@ -211,6 +211,10 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
               HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--ids", "5 6 7", "--loss", "fidelity", "--group", "=L0"})),
               HasSubstr("NAME=HEADS"));
+  for (const char* group : {"L0=L1", "L0", "role:previous=L1"}) {
+    EXPECT_THAT(errors(observe("gpt2", {"--group", group, "--ablate", "layers"})),
+                HasSubstr("choose another"));
+  }
 }
 
 }  // namespace
