@@ -218,6 +218,7 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     refuse(verb.race.has_value(), "--race");
     refuse(verb.positions.has_value(), "--positions");
     refuse(!verb.data.empty(), "--data");
+    refuse(!verb.loss.empty(), "--loss");
     refuse(std::ranges::find(verb.measure, "matter") != verb.measure.end(), "--measure matter");
   }
   return data;
