@@ -246,6 +246,18 @@ TEST_F(ImportanceOfGpt2, SynergyIsWhatIsMoreThanTheSum) {
   }
 }
 
+TEST_F(ImportanceOfGpt2, SynergyIsOfAttentionsThatAreMeasured) {
+  const AttentionSite& site = model_.attentions()[1];
+  const Evidence evidence = observe({.gradient = false,
+                                     .ablation_mean = false,
+                                     .heads = {site.first, site.first + 1},
+                                     .pairs = ImportanceOptions::Pairs::attention});
+  ASSERT_EQ(evidence.pairs.at("synergy").size(), 1u);
+  const PairMatrix& matrix = evidence.pairs.at("synergy").at(site.name);
+  EXPECT_TRUE(std::isfinite(matrix.at(0, 1)));
+  EXPECT_TRUE(std::isnan(matrix.at(0, 2)));
+}
+
 TEST_F(ImportanceOfGpt2, ProgressIsToldAndCanStop) {
   ImportanceOptions options{
       .groups = {{"some", {0}}}, .pairs = ImportanceOptions::Pairs::attention, .draws = 1};

@@ -358,7 +358,10 @@ class Importance {
       add_group("all", 0, model_.heads());
     } else {
       for (const AttentionSite& site : model_.attentions()) {
-        add_group(site.name, site.first, std::ssize(site.heads));
+        const int64_t end = site.first + std::ssize(site.heads);
+        const bool measured = std::ranges::any_of(
+            heads_, [&](int64_t head) { return head >= site.first && head < end; });
+        if (measured) add_group(site.name, site.first, end - site.first);
       }
     }
     const auto total = std::ssize(pairs);
