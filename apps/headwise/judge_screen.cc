@@ -144,7 +144,7 @@ std::string standings(const Verdict& verdict) {
     const bool measured = std::ranges::any_of(
         verdict.heads, [](const HeadVerdict& head) { return !!head.importance.ablation_zero; });
     return measured
-               ? "\nhow much heads matter one example does not show: observe more texts\n"
+               ? "\nhow much heads matter cannot be told by one example: observe more texts\n"
                : "\nhow much heads matter was not measured: headwise observe MODEL --input TEXTS\n";
   }
   std::string text = fmt::format(

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
