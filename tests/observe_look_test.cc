@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/shuffle.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 #include "headwise/model/model.h"
 #include "headwise/observe/observe.h"
 #include "observe/watch_corpus.h"
@@ -130,6 +132,7 @@ struct PlainText {
   std::vector<uint8_t> special;              // of keys
   std::map<int32_t, int64_t> count;          // of keys, in the corpus
   std::vector<std::vector<double>> cosines;  // [N][M], self attention
+  std::vector<int64_t> compared;             // rows of `semantic`
 };
 
 void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, int64_t i,
@@ -194,6 +197,7 @@ void add_row(const StoredAttention& stored, const PlainText& text, int64_t h, in
       means.add("offset_share/" + std::to_string(offset), largest == i + offset ? 1 : 0);
     }
   }
+  if (!std::ranges::binary_search(text.compared, i)) return;
   std::vector<double> weights, cosines;
   for (int64_t j = 0; j < M; ++j) {
     if (visible[j] == 0 || text.special[j] != 0 || text.key_ids[j] == text.row_ids[i]) continue;
@@ -216,7 +220,8 @@ ObservedCorpus random_corpus(const Model& model) {
     return ids;
   };
   std::vector<int64_t> lengths = {1, 2, 7, 12, 19};
-  lengths.resize(120, 19);  // more than one batch
+  lengths.resize(120, 19);                                        // more than one batch
+  if (model.config().max_positions == 0) lengths.push_back(300);  // not all rows are compared
   for (const int64_t length : lengths) {
     ObservedText text{.ids = draw(length, model.config().vocabulary)};
     text.encoding.special.assign(length, 0);
@@ -255,6 +260,9 @@ class Looking : public testing::TestWithParam<std::string> {
     const Side side =
         model_.config().encoder.layers() > 0 && !decodes ? Side::encoder : Side::decoder;
     const Activations words = model_.word_embeddings(side, plain.row_ids);
+    const auto number = static_cast<uint64_t>(&text - corpus_.texts.data());
+    plain.compared = choose_below(256, std::ssize(plain.row_ids),
+                                  Random(derived_seed(0, number, 0, 0x5E3A0001)));
     for (int64_t i = 0; i < words.rows.extent(0); ++i) {
       auto& row = plain.cosines.emplace_back();
       for (int64_t j = 0; j < words.rows.extent(0); ++j) {
@@ -316,7 +324,14 @@ TEST_P(Looking, GivesThePlainNumbers) {
   const Evidence evidence =
       observe(model_, nullptr, data, {.know = false, .relate = false, .probes = false});
   ASSERT_EQ(std::ssize(evidence.heads), model_.heads());
-  for (const auto& [name, means] : plainly()) {
+  std::map<std::string, PlainMeans> plain = plainly();
+  for (const HeadEvidence& head : evidence.heads) {
+    for (const auto& [measure, got] : head.measures) {
+      if (measure == "direct_logit") continue;  // see below
+      EXPECT_TRUE(plain[head.head].all().contains(measure)) << head.head << " " << measure;
+    }
+  }
+  for (const auto& [name, means] : plain) {
     const Measures& measures = evidence.head(name).measures;
     for (const auto& [measure, tally] : means.all()) {
       const Measure* const got = measures.find(measure);
@@ -393,6 +408,53 @@ TEST(DirectLogits, SumToTheLogitWithEverythingElse) {
       } else if (next[t] == next[0]) {
         EXPECT_NEAR(rest, constant, 1e-4) << t;
       }
+    }
+  }
+}
+
+/// What the heads of a causal model add, one by one: their contributions along the directions.
+TEST(DirectLogits, AreOfContributions) {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const Model model = Model::load(golden_model(name));
+    const ObserveData data{
+        .corpus = {.texts = {{.ids = {3, 1, 4, 1, 5, 9, 2, 6}}, {.ids = {5}}, {.ids = {8, 2, 7}}}}};
+    const Evidence evidence =
+        observe(model, nullptr, data, {.know = false, .relate = false, .probes = false});
+    struct LastRows : Storing {
+      void reached(Side, int64_t, View<const float, 2> rows) override {
+        values.assign(rows.data(), rows.data() + rows.extent(0) * rows.extent(1));
+      }
+      std::vector<float> values;
+    };
+    std::map<std::string, Tally> plain;
+    for (const ObservedText& text : data.corpus.texts) {
+      LastRows stored;
+      TokenBatch batch;
+      batch.add(text.ids);
+      (void)model.hidden(batch, {.observer = &stored});
+      const int64_t N = std::ssize(text.ids), C = model.config().width;
+      std::vector<int32_t> next(text.ids.begin() + 1, text.ids.end());
+      next.push_back(0);
+      const Activations directions = model.logit_directions({stored.values.data(), {N, C}}, next);
+      for (const StoredAttention& attention : stored.all) {
+        for (size_t h = 0; h < attention.maps.size(); ++h) {
+          Tally& tally = plain[attention.site->head_name(static_cast<int64_t>(h))];
+          for (int64_t i = 0; i + 1 < N; ++i) {
+            double sum = 0;
+            for (int64_t c = 0; c < C; ++c) {
+              sum += attention.contributions[h][i][c] * directions.rows(i, c);
+            }
+            tally += {sum, 1};
+          }
+        }
+      }
+    }
+    for (const HeadEvidence& head : evidence.heads) {
+      const Measure* const got = head.measures.find("direct_logit");
+      ASSERT_NE(got, nullptr) << name << " " << head.head;
+      const double expected = plain.at(head.head).mean();
+      EXPECT_NEAR(got->value, expected, kTolerance * (1 + std::abs(expected))) << head.head;
+      EXPECT_EQ(got->n, 9);
     }
   }
 }

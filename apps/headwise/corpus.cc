@@ -71,7 +71,8 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
 }
 
 EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
-                            LossTask task, const Session& session, const CommonOptions& common) {
+                            LossTask task, bool truncate, const Session& session,
+                            const CommonOptions& common) {
   if (session.tokenizer() == nullptr) {
     throw Error({.what = "the model has no tokenizer",
                  .where = option,
@@ -82,7 +83,7 @@ EvaluationSet read_examples(const char* option, const std::vector<std::string>& 
     misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
   }
   return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
-                         session.config(), common.seed);
+                         session.config(), common.seed, {.truncate = truncate});
 }
 
 }  // namespace headwise::program

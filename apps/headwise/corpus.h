@@ -21,9 +21,11 @@ struct CorpusOptions {
 ObservedCorpus read_corpus(const InputOptions& input_options, const Session& session,
                            const CommonOptions& common, const CorpusOptions& options = {});
 
-/// What --data or --recover names, for a loss. Throws Error for models without a tokenizer, and for
-/// fidelity of encoder-decoders, which would be that of the encoder alone.
+/// What --data or --recover names, for a loss; `truncate` cuts texts that are too long. Throws
+/// Error for models without a tokenizer, and for fidelity of encoder-decoders, which would be that
+/// of the encoder alone.
 EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
-                            LossTask task, const Session& session, const CommonOptions& common);
+                            LossTask task, bool truncate, const Session& session,
+                            const CommonOptions& common);
 
 }  // namespace headwise::program

@@ -141,7 +141,11 @@ std::string standings(const Verdict& verdict) {
     if (head.standing) heads[*head.standing].push_back(&head);
   }
   if (heads.empty()) {
-    return "\nhow much heads matter was not measured: headwise observe MODEL --input TEXTS\n";
+    const bool measured = std::ranges::any_of(
+        verdict.heads, [](const HeadVerdict& head) { return !!head.importance.ablation_zero; });
+    return measured
+               ? "\nhow much heads matter cannot be told by one example: observe more texts\n"
+               : "\nhow much heads matter was not measured: headwise observe MODEL --input TEXTS\n";
   }
   std::string text = fmt::format(
       "\nhow much heads matter: {}{}, {:.4g} tolerated\n", verdict.loss_task,

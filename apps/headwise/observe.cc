@@ -26,8 +26,11 @@ void check_append(const ObserveVerb& verb, const CommonOptions& common) {
     misuse("--append: give --verdict, --group or --ablate layers");
   }
   if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
-  if (verb.race || !verb.treebank.empty() || !verb.coreference.empty()) {
-    misuse("--append adds groups: --race, --treebank and --coref are of observations");
+  if (verb.race || !verb.coreference.empty()) {
+    misuse("--append adds groups: --race and --coref are of observations");
+  }
+  if (!verb.treebank.empty() && (verb.input.has_input() || !verb.data.empty())) {
+    misuse("--append --treebank: for a loss that was taken over its sentences, and nothing else");
   }
 }
 

@@ -21,6 +21,13 @@ std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, con
     if (name.empty() || std::ranges::find(named, name, &NamedHeads::name) != named.end()) {
       misuse(fmt::format("--group {}: expected NAME=HEADS, each name once", group));
     }
+    if (name.starts_with("role:") ||
+        std::ranges::find(model.attentions(), name, &AttentionSite::name) !=
+            model.attentions().end()) {
+      misuse(fmt::format(
+          "--group {}: --ablate layers and --verdict give such names; choose another: mine=HEADS",
+          group));
+    }
     NamedHeads& to = named.emplace_back(NamedHeads{.name = name});
     const bool has_name = equals < group.size();
     for (const HeadIndex& head : model.find_heads(has_name ? group.substr(equals + 1) : name)) {

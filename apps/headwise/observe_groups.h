@@ -10,7 +10,7 @@
 
 namespace headwise::program {
 
-/// NAME=HEADS or HEADS, of the model.
+/// NAME=HEADS or HEADS, of the model. Names of attentions and roles are refused.
 std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, const Model& model);
 
 /// The categories of a verdict. Throws Error if it is about another model.

@@ -44,7 +44,9 @@ std::string hash_of(const ObservedCorpus& corpus) {
 void read_texts(const ObserveVerb& verb, const Session& session, const CommonOptions& common,
                 ObserveData& data) {
   if (verb.input.has_input()) {
-    data.corpus = read_corpus(verb.input, session, common, {verb.alignment, verb.sample});
+    InputOptions input = verb.input;
+    input.truncate = input.truncate || verb.cuts_texts;
+    data.corpus = read_corpus(input, session, common, {verb.alignment, verb.sample});
   }
   if (!verb.treebank.empty()) data.treebank = read_conllu(verb.treebank);
   if (!verb.coreference.empty()) {
@@ -75,7 +77,7 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
   if (!verb.loss.empty()) check_output(task, config);
   std::optional<EvaluationSet> set;
   if (!verb.data.empty()) {
-    set = read_examples("--data", verb.data, task, session, common);
+    set = read_examples("--data", verb.data, task, verb.input.truncate, session, common);
   } else if (!corpus.texts.empty()) {
     TokenBatch source, target;
     for (const ObservedText& text : corpus.texts) {
@@ -143,6 +145,7 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
                       {"groups", fmt::format("{}", fmt::join(verb.groups, ";"))},
                       {"race", verb.race ? fmt::format("{}", *verb.race) : ""},
                       {"positions", verb.positions ? fmt::format("{}", *verb.positions) : ""},
+                      {"truncate", verb.input.truncate ? "yes" : "no"},
                       {"probes", verb.no_probes ? "no" : "yes"},
                       {"gates", fmt::format("{}", fmt::join(verb.input.gates, ","))}};
   return evidence;
@@ -215,6 +218,7 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     refuse(verb.race.has_value(), "--race");
     refuse(verb.positions.has_value(), "--positions");
     refuse(!verb.data.empty(), "--data");
+    refuse(!verb.loss.empty(), "--loss");
     refuse(std::ranges::find(verb.measure, "matter") != verb.measure.end(), "--measure matter");
   }
   return data;

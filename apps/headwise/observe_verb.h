@@ -25,6 +25,7 @@ struct ObserveVerb {
   std::vector<std::string> data{}, ablate{}, groups{};
   std::optional<double> race{}, positions{};
   bool no_probes = false, resume = false, append = false;
+  bool cuts_texts = false;  // but not those of --data: they are the program's own
 
   bool ablates(const char* what) const { return std::ranges::find(ablate, what) != ablate.end(); }
 

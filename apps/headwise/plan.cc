@@ -30,6 +30,7 @@ struct PlanVerb {
   std::string verdict{}, model{}, loss{}, order{}, keep{}, max_loss{};
   std::vector<std::string> data{}, curves{};
   std::optional<int64_t> sample{}, draws{}, step{};
+  bool truncate = false;
   PlanOptions plan{};
 };
 
@@ -75,6 +76,7 @@ void check(const PlanVerb& verb) {
     misuse("--uniform: --model says how heads share keys and biases");
   }
   if (!verb.loss.empty() && verb.data.empty()) misuse("--loss: --data names what it is taken over");
+  if (verb.truncate && verb.data.empty()) misuse("--truncate: --data names the texts to be cut");
   if (verb.sample && verb.data.empty()) misuse("--sample: --data names what it is drawn from");
   if (verb.draws && verb.curves.empty())
     misuse("--draws: of random orders beside those of --curves");
@@ -88,7 +90,7 @@ EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verd
   LossTask task = natural_loss(session.config());
   if (!verdict.loss_task.empty()) task = loss_task(verdict.loss_task);
   if (!verb.loss.empty()) task = loss_task(verb.loss);
-  EvaluationSet set = read_examples("--data", verb.data, task, session, common);
+  EvaluationSet set = read_examples("--data", verb.data, task, verb.truncate, session, common);
   if (verb.sample) sample_examples(set, *verb.sample, common.seed);
   return set;
 }
@@ -199,6 +201,8 @@ void add_measuring(CLI::App& verb, PlanVerb& options) {
   verb.add_option("--sample", options.sample, "At most so many examples, drawn by the seed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N")
+      ->group(group);
+  verb.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
       ->group(group);
   verb.add_option("--curves", options.curves,
                   "Measure the loss over heads removed in these orders, and at random")

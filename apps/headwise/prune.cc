@@ -98,7 +98,7 @@ std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
                        option));
   }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
-  return read_examples(option, files, task, session, common);
+  return read_examples(option, files, task, verb.input.truncate, session, common);
 }
 
 void check(const PruneVerb& verb, const CommonOptions& common) {

@@ -108,7 +108,7 @@ class Study {
     ObserveVerb& observe = verb.observe;
     if (!observe.input.has_input() && observe.treebank.empty()) {
       observe.input.texts = lines_of(sample_text());
-      observe.input.truncate = true;
+      observe.cuts_texts = true;
     }
     return observe.input;
   }

@@ -323,10 +323,10 @@ void RoleFinder::add_alignment(const HeadEvidence& head, std::vector<Role>& role
   const double least = threshold("alignment");
   const auto gold = seen(head, "alignment");
   const size_t before = roles.size();
-  if (gold) {
+  if (gold && gold->measure.baseline) {
     add({.role = "alignment",
          .detail = "aligned word",
-         .baseline = gold->measure.baseline.value_or(even_weights(evidence_, head).token),
+         .baseline = *gold->measure.baseline,
          .least = least,
          .choices = kWays},
         gold, roles);

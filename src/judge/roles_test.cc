@@ -35,8 +35,7 @@ TEST(Roles, AreGivenFromTheirThresholdOn) {
                         {"induction", 0.2, 0.199, "induction"},
                         {"duplicate", 0.2, 0.199, "duplicate"},
                         {"constancy", 0.9, 0.899, "dead"},
-                        {"diagonal", 0.6, 0.599, "alignment", "diagonal"},
-                        {"alignment", 0.6, 0.599, "alignment", "aligned word"}};
+                        {"diagonal", 0.6, 0.599, "alignment", "diagonal"}};
   for (const Case& each : cases) {
     Evidence evidence = evidence_of({"L0.H0", "L0.H1", "L0.H2"});
     see(evidence, "L0.H0", each.measure, each.above);
@@ -60,6 +59,19 @@ TEST(Roles, PositionalIsTheOffsetThatWinsMostRows) {
   see(evidence, "L0.H0", "offset_share/-1", 0.95);
   see(evidence, "L0.H0", "offset_share/-5", 1, 100);  // only the last rows have it
   EXPECT_THAT(role_names(judge(evidence), "L0.H0"), ElementsAre("previous"));
+}
+
+TEST(Roles, AlignmentsAreBesideTheBestOffset) {
+  Evidence evidence = evidence_of({"L0.H0", "L0.H1"});
+  const auto aligned = [&](double value, double baseline) {
+    evidence.head("L0.H0").measures.add("alignment", share(value, 2000, baseline));
+    return role_names(judge(evidence), "L0.H0");
+  };
+  EXPECT_THAT(aligned(0.6, 0.3), ElementsAre("alignment"));
+  EXPECT_EQ(judge(evidence).head("L0.H0").roles[0].detail, "aligned word");
+  EXPECT_EQ(judge(evidence).head("L0.H0").roles[0].shown.baseline, 0.3);
+  EXPECT_THAT(aligned(0.599, 0.3), ElementsAre("unclear"));
+  EXPECT_THAT(aligned(0.6, 0.6), ElementsAre("unclear"));
 }
 
 TEST(Roles, FollowChangedThresholds) {

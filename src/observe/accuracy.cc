@@ -41,6 +41,14 @@ bool has_any(const AttentionSite& site, std::span<const uint8_t> heads) {
                              [](uint8_t head) { return head != 0; });
 }
 
+void Answers::raise_baseline(const Halves& right) {
+  const auto raise = [](double& best, int64_t part, int64_t of) {
+    if (of > 0) best = std::max(best, static_cast<double>(part) / static_cast<double>(of));
+  };
+  raise(baseline, right[0] + right[1], all());
+  for (const int half : {0, 1}) raise(of_halves[half], right[half], items[half]);
+}
+
 void Answers::add_to(std::span<const uint8_t> heads, std::span<Measures> measures) const {
   if (all() == 0) return;
   for (size_t h = 0; h < heads.size(); ++h) {

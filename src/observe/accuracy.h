@@ -35,10 +35,13 @@ struct Answers {
   std::string name{};                 // "relation/det/to_head"
   Halves items{};                     // so far; the next one is of half `all() % 2`
   std::vector<Halves> right{};        // [heads]
-  double baseline = 0;                // what needs no head, over all items
+  double baseline = 0;                // the best of what needs no head, over all items
   std::array<double, 2> of_halves{};  // the same on each half
 
   int64_t all() const { return items[0] + items[1]; }
+
+  /// After the last item: something that needs no head is right so often.
+  void raise_baseline(const Halves& right);
 
   /// The accuracy of each head in `heads`.
   void add_to(std::span<const uint8_t> heads, std::span<Measures> measures) const;

@@ -41,16 +41,7 @@ class AlignedRows {
         for (const int32_t key : item.right) ++offsets[key - item.row][half];
       }
     }
-    const auto share = [](int64_t part, int64_t of) {
-      return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
-    };
-    for (const auto& [offset, right] : offsets) {
-      answers.baseline = std::max(answers.baseline, share(right[0] + right[1], answers.all()));
-      for (const int half : {0, 1}) {
-        double& best = answers.of_halves[half];
-        best = std::max(best, share(right[half], answers.items[half]));
-      }
-    }
+    for (const auto& [offset, right] : offsets) answers.raise_baseline(right);
   }
 
   /// What the heads of an attention look at most, [T, H], in the text whose rows begin at `first`.

@@ -53,15 +53,7 @@ class NamedItems {
     return half;
   }
 
-  void set_baseline() {
-    const auto share = [](int64_t part, int64_t of) {
-      return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
-    };
-    answers.baseline = share(nearest_[0] + nearest_[1], answers.all());
-    for (const int half : {0, 1}) {
-      answers.of_halves[half] = share(nearest_[half], answers.items[half]);
-    }
-  }
+  void set_baseline() { answers.raise_baseline(nearest_); }
 
   Answers answers;
 

@@ -1,9 +1,9 @@
 // js: how differently two heads look at the same texts.
-#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "observe/kept_heads.h"
+#include "observe/layers.h"
 #include "observe/watcher.h"
 
 namespace headwise {
@@ -46,7 +46,10 @@ class Divergence : public Watcher {
       matrices[name] = all;
       if (!context_.all_pairs) continue;
       for (const AttentionSite& site : context_.model.attentions()) {
-        if (!site.heads.empty() && type_of(site) == name) matrices[site.name] = part(all, site);
+        if (!site.heads.empty() && type_of(site) == name) {
+          matrices[site.name] =
+              part_of(all, [&](const std::string& head) { return layer_of(head) == site.name; });
+        }
       }
     }
     if (matrices.empty()) evidence.pairs.erase("js");
@@ -83,16 +86,6 @@ class Divergence : public Watcher {
       for (int64_t b = 0; b < std::ssize(matrix.heads); ++b) {
         matrix.at(a, b) = pairs.sums.mean(a, b);
       }
-    }
-    return matrix;
-  }
-
-  static PairMatrix part(const PairMatrix& all, const AttentionSite& site) {
-    const auto count = std::ssize(site.heads);
-    const auto first = std::ranges::find(all.heads, site.head_name(0)) - all.heads.begin();
-    PairMatrix matrix = pair_matrix({all.heads.begin() + first, all.heads.begin() + first + count});
-    for (int64_t a = 0; a < count; ++a) {
-      for (int64_t b = 0; b < count; ++b) matrix.at(a, b) = all.at(first + a, first + b);
     }
     return matrix;
   }

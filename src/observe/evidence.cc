@@ -41,11 +41,13 @@ void write_fields(const Measure& measure, Json& to) {
   if (measure.baseline) to["baseline"] = *measure.baseline;
 }
 
-/// Plain numbers stand for themselves, and their n under "n" where it is not `rows`.
-void write_measures(const Measures& measures, int64_t rows, Json& to) {
+/// Plain numbers stand for themselves, and their n under "n" where it is not `rows`. Ablations are
+/// none, even where examples are too few for an interval, but for their means over layers.
+void write_measures(const Measures& measures, int64_t rows, Json& to, bool of_layer = false) {
   Json counts = Json::object();
   for (const auto& [name, measure] : measures) {
-    if (measure.interval || measure.baseline) {
+    const bool ablation = !of_layer && name.starts_with("ablation_");
+    if (measure.interval || measure.baseline || ablation) {
       write_fields(measure, at_path(to, name));
       continue;
     }
@@ -341,7 +343,7 @@ std::string to_json(const Evidence& evidence) {
   }
   for (const LayerEvidence& layer : evidence.layers) {
     Json entry = {{"layer", layer.layer}};
-    write_measures(layer.measures, 0, entry);
+    write_measures(layer.measures, 0, entry, true);
     json["layers"].push_back(std::move(entry));
   }
   if (!evidence.best_probes.empty()) json["best_probes"] = json_of(evidence.best_probes);

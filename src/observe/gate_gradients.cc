@@ -15,16 +15,11 @@ namespace {
 
 constexpr int64_t kProjections = 8;
 constexpr uint32_t kProject = 0x9A7E5;
-constexpr double kLeastNorm = 1e-12;
 
 double dot(View<const float, 2> a, int64_t i, View<const float, 2> b, int64_t j) {
   double sum = 0;
   for (int64_t c = 0; c < a.extent(1); ++c) sum += double{a(i, c)} * b(j, c);
   return sum;
-}
-
-double norm(View<const float, 2> x, int64_t i) {
-  return std::max(std::sqrt(dot(x, i, x, i)), kLeastNorm);
 }
 
 /// One evaluation.
@@ -158,7 +153,7 @@ class Gradients {
       Random random(derived_seed(options_.seed, static_cast<uint64_t>(examples_[b]),
                                  static_cast<uint32_t>(projection), kProject));
       for (int64_t c = 0; c < E; ++c) signs.rows(b, c) = (random.next() & 1) != 0 ? 1.f : -1.f;
-      const double length = norm(e, b);
+      const double length = norm_of(e, b);
       const double along = dot(signs.rows, b, e, b) / length;
       for (int64_t c = 0; c < E; ++c) {
         signs.rows(b, c) =
@@ -175,7 +170,7 @@ class Gradients {
     Activations d(e.extent(0), e.extent(1));
     for (int64_t a = 0; a < e.extent(0); a += 2) {
       const int64_t b = a + 1;
-      const double norm_a = norm(e, a), norm_b = norm(e, b);
+      const double norm_a = norm_of(e, a), norm_b = norm_of(e, b);
       const double cosine = dot(e, a, e, b) / (norm_a * norm_b);
       for (int64_t c = 0; c < e.extent(1); ++c) {
         const double unit_a = e(a, c) / norm_a, unit_b = e(b, c) / norm_b;

@@ -197,14 +197,12 @@ class Importance {
 
   std::vector<Measure> measures(std::span<const std::vector<double>> rows,
                                 std::span<const double> base) const {
-    const std::vector<ConfidenceInterval> intervals =
+    const std::vector<std::optional<ConfidenceInterval>> intervals =
         statistic_.intervals(rows, base, options_.resamples, options_.seed);
     std::vector<Measure> measures;
     for (size_t a = 0; a < rows.size(); ++a) {
       measures.push_back(
-          {.value = statistic_.change(rows[a], base),
-           .n = set_.size(),
-           .interval = set_.size() > 1 ? std::optional(intervals[a]) : std::nullopt});
+          {.value = statistic_.change(rows[a], base), .n = set_.size(), .interval = intervals[a]});
     }
     return measures;
   }
@@ -218,6 +216,7 @@ class Importance {
                                     ? std::accumulate(tokens.begin(), tokens.end(), int64_t{0})
                                     : set_.examples.all.tokens(),
                       .positions = set_.positions};
+    check_loss(set_.task, loss.value);
     if (set_.task == LossTask::similarity) loss.scores["spearman"] = 1 - loss.value;
     if (set_.task == LossTask::classify) {
       loss.scores = label_scores(labels, set_.examples.all.labels, model_.output_width());
@@ -359,7 +358,10 @@ class Importance {
       add_group("all", 0, model_.heads());
     } else {
       for (const AttentionSite& site : model_.attentions()) {
-        add_group(site.name, site.first, std::ssize(site.heads));
+        const int64_t end = site.first + std::ssize(site.heads);
+        const bool measured = std::ranges::any_of(
+            heads_, [&](int64_t head) { return head >= site.first && head < end; });
+        if (measured) add_group(site.name, site.first, end - site.first);
       }
     }
     const auto total = std::ssize(pairs);

@@ -3,8 +3,24 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace headwise {
+
+PairMatrix part_of(const PairMatrix& all, const std::function<bool(const std::string&)>& wanted) {
+  std::vector<int64_t> kept;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < std::ssize(all.heads); ++i) {
+    if (!wanted(all.heads[i])) continue;
+    kept.push_back(i);
+    names.push_back(all.heads[i]);
+  }
+  PairMatrix part = pair_matrix(std::move(names));
+  for (size_t a = 0; a < kept.size(); ++a) {
+    for (size_t b = 0; b < kept.size(); ++b) part.at(a, b) = all.at(kept[a], kept[b]);
+  }
+  return part;
+}
 
 std::vector<LayerEvidence> sum_up_layers(const Evidence& evidence) {
   std::vector<LayerEvidence> layers;

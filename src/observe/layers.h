@@ -1,6 +1,7 @@
 // The story of the layers: what their heads have in common.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace headwise {
 
 /// "L3" of "L3.H1".
 inline std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
+
+/// The rows and columns of the heads that are wanted.
+PairMatrix part_of(const PairMatrix& all, const std::function<bool(const std::string&)>& wanted);
 
 /// Per layer the mean over its heads of every plain number, and the highest of every accuracy.
 std::vector<LayerEvidence> sum_up_layers(const Evidence& evidence);

@@ -20,16 +20,6 @@ std::span<const int32_t> text_of(const std::vector<int32_t>& tokens, const Token
                                    texts.offsets[text + 1] - texts.offsets[text]);
 }
 
-double norm_of(std::span<const float> x) {
-  double squares = 0;
-  for (const float value : x) squares += double{value} * value;
-  return std::max(std::sqrt(squares), 1e-12);
-}
-
-std::span<const float> row_of(View<const float, 2> rows, int64_t row) {
-  return {&rows(row, 0), static_cast<size_t>(rows.extent(1))};
-}
-
 Task output_of(LossTask task) {
   switch (task) {
     case LossTask::lm:
@@ -71,11 +61,17 @@ void check_output(LossTask task, const ModelConfig& config) {
        .hint = "fidelity needs no output layer"});
 }
 
-double cosine_distance(std::span<const float> a, std::span<const float> b) {
-  const double norm_a = norm_of(a), norm_b = norm_of(b);
+double norm_of(View<const float, 2> x, int64_t i) {
   double squares = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = a[i] / norm_a - b[i] / norm_b;
+  for (int64_t c = 0; c < x.extent(1); ++c) squares += double{x(i, c)} * x(i, c);
+  return std::max(std::sqrt(squares), 1e-12);
+}
+
+double cosine_distance(View<const float, 2> a, int64_t i, View<const float, 2> b, int64_t j) {
+  const double norm_a = norm_of(a, i), norm_b = norm_of(b, j);
+  double squares = 0;
+  for (int64_t c = 0; c < a.extent(1); ++c) {
+    const double difference = a(i, c) / norm_a - b(j, c) / norm_b;
     squares += difference * difference;
   }
   return squares / 2;
@@ -233,9 +229,8 @@ std::vector<double> ExampleScorer::values(const LossBatch& batch, const VariantR
     const Activations embeddings = embed(rows);
     for (int64_t v = 0; v < V; ++v) {
       for (int64_t i = 0; i < n; ++i) {
-        values[v * n + i] =
-            1 - cosine_distance(row_of(embeddings.rows, rows.sequence(v, 2 * i)),
-                                row_of(embeddings.rows, rows.sequence(v, 2 * i + 1)));
+        values[v * n + i] = 1 - cosine_distance(embeddings.rows, rows.sequence(v, 2 * i),
+                                                embeddings.rows, rows.sequence(v, 2 * i + 1));
       }
     }
     return values;
@@ -276,8 +271,7 @@ std::vector<double> ExampleScorer::distances(View<const float, 2> embeddings,
   std::vector<double> values(V * rows.texts);
   for (int64_t v = 0; v < V; ++v) {
     for (int64_t b = 0; b < rows.texts; ++b) {
-      values[v * rows.texts + b] =
-          cosine_distance(row_of(embeddings, rows.sequence(v, b)), row_of(reference, b));
+      values[v * rows.texts + b] = cosine_distance(embeddings, rows.sequence(v, b), reference, b);
     }
   }
   return values;

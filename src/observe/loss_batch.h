@@ -66,7 +66,10 @@ class ExampleScorer {
   std::vector<int64_t> tokens_;
 };
 
-/// 1 - cosine, also where it is close to 0: ½ |a/|a| - b/|b||².
-double cosine_distance(std::span<const float> a, std::span<const float> b);
+/// The length of row i, at least 1e-12: others are divided by it.
+double norm_of(View<const float, 2> x, int64_t i);
+
+/// 1 - cosine of row i of a and row j of b, also where it is close to 0: ½ |a/|a| - b/|b||².
+double cosine_distance(View<const float, 2> a, int64_t i, View<const float, 2> b, int64_t j);
 
 }  // namespace headwise

@@ -1,11 +1,16 @@
 // Losses of sets, Spearman correlation, the bootstrap.
 #include "observe/loss_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <utility>
 
+#include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -17,23 +22,27 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint32_t kResample = 0xB0075;
 constexpr int64_t kRowsAtOnce = 512;  // of values, so that what is kept of their changes is bounded
 
+/// From the smallest; NaN comes last.
 std::vector<int32_t> order_of(std::span<const double> values) {
   std::vector<int32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](int32_t i) { return values[i]; });
+  std::ranges::stable_sort(order, {},
+                           [&](int32_t i) { return std::pair(std::isnan(values[i]), values[i]); });
   return order;
 }
 
-/// Ranks of values that come `counts` times each, from 0; of no use where that is 0.
+/// Ranks of values that come `counts` times each, from 0; of no use where that is 0. NaN has none,
+/// and makes a correlation NaN.
 void rank(std::span<const double> values, std::span<const int32_t> order,
           std::span<const uint32_t> counts, std::span<double> ranks) {
   double before = 0;
   for (size_t begin = 0, end; begin < order.size(); begin = end) {
-    double equal = 0;
-    for (end = begin; end < order.size() && values[order[end]] == values[order[begin]]; ++end) {
+    double equal = counts[order[begin]];
+    for (end = begin + 1; end < order.size() && values[order[end]] == values[order[begin]]; ++end) {
       equal += counts[order[end]];
     }
-    for (size_t i = begin; i < end; ++i) ranks[order[i]] = before + (equal - 1) / 2;
+    const double mean = std::isnan(values[order[begin]]) ? kNaN : before + (equal - 1) / 2;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = mean;
     before += equal;
   }
 }
@@ -56,11 +65,12 @@ double correlation(std::span<const double> a, std::span<const double> b,
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : kNaN;
 }
 
-/// The interval of 1 - alpha of what was seen.
-ConfidenceInterval holding(std::vector<double> seen, double alpha) {
+/// The interval of 1 - alpha of what was seen; none of nothing.
+std::optional<ConfidenceInterval> holding(std::vector<double> seen, double alpha) {
   std::erase_if(seen, [](double change) { return std::isnan(change); });
+  if (seen.empty()) return std::nullopt;
   std::ranges::sort(seen);
-  return {quantile(seen, alpha / 2), quantile(seen, 1 - alpha / 2)};
+  return ConfidenceInterval{quantile(seen, alpha / 2), quantile(seen, 1 - alpha / 2)};
 }
 
 }  // namespace
@@ -71,6 +81,17 @@ double spearman(std::span<const double> a, std::span<const double> b,
   rank(a, order_of(a), counts, ranks_a);
   rank(b, order_of(b), counts, ranks_b);
   return correlation(ranks_a, ranks_b, counts);
+}
+
+void check_loss(LossTask task, double loss) {
+  if (std::isfinite(loss)) return;
+  throw Error({.what = "the loss is no number",
+               .where = std::string(to_string(task)),
+               .got = fmt::format("{}", loss),
+               .expected = "data that have one",
+               .hint = task == LossTask::similarity
+                           ? "give pairs whose scores differ, and whose cosines do"
+                           : "see whether the model's weights are finite"});
 }
 
 double quantile(std::span<const double> sorted, double p) {
@@ -157,11 +178,16 @@ std::vector<double> LossStatistic::resampled(std::span<const std::vector<double>
   return changes;
 }
 
-std::vector<ConfidenceInterval> LossStatistic::intervals(
+bool LossStatistic::has_intervals() const {
+  return std::ranges::count_if(tokens_, [](int64_t tokens) { return tokens > 0; }) > 1;
+}
+
+std::vector<std::optional<ConfidenceInterval>> LossStatistic::intervals(
     std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
     uint64_t seed, double alpha) const {
+  if (!has_intervals()) return std::vector<std::optional<ConfidenceInterval>>(values.size());
   const Row of_base = row(base);
-  std::vector<ConfidenceInterval> intervals;
+  std::vector<std::optional<ConfidenceInterval>> intervals;
   for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
     const size_t count = std::min<size_t>(kRowsAtOnce, values.size() - begin);
     const std::vector<double> changes =
@@ -175,9 +201,10 @@ std::vector<ConfidenceInterval> LossStatistic::intervals(
   return intervals;
 }
 
-ConfidenceInterval LossStatistic::interval_of_mean(std::span<const std::vector<double>> values,
-                                                   std::span<const double> base, int64_t resamples,
-                                                   uint64_t seed) const {
+std::optional<ConfidenceInterval> LossStatistic::interval_of_mean(
+    std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
+    uint64_t seed) const {
+  if (!has_intervals()) return std::nullopt;
   const std::vector<double> changes = resampled(values, row(base), resamples, seed);
   std::vector<double> means;
   for (int64_t r = 0; r < resamples; ++r) {

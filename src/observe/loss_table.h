@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace headwise {
 /// as often as `counts` says. NaN if all of one side are equal.
 double spearman(std::span<const double> a, std::span<const double> b,
                 std::span<const uint32_t> counts);
+
+/// Throws Error unless the loss of a set is a finite number.
+void check_loss(LossTask task, double loss);
 
 /// The p-quantile of sorted numbers, between two of them by their distance.
 double quantile(std::span<const double> sorted, double p);
@@ -31,15 +35,18 @@ class LossStatistic {
   /// The loss with `values` minus that with `base`.
   double change(std::span<const double> values, std::span<const double> base) const;
 
+  /// Whether two examples or more are scored: one alone does not show how examples differ.
+  bool has_intervals() const;
+
   /// Of each row of `values`: the interval that holds 1 - alpha of the changes over resamples of
-  /// the examples. All rows see the same resamples, which the seed draws.
-  std::vector<ConfidenceInterval> intervals(std::span<const std::vector<double>> values,
-                                            std::span<const double> base, int64_t resamples,
-                                            uint64_t seed, double alpha = 0.05) const;
+  /// the examples, or none. All rows see the same resamples, which the seed draws.
+  std::vector<std::optional<ConfidenceInterval>> intervals(
+      std::span<const std::vector<double>> values, std::span<const double> base, int64_t resamples,
+      uint64_t seed, double alpha = 0.05) const;
   /// The same of the mean change of all rows.
-  ConfidenceInterval interval_of_mean(std::span<const std::vector<double>> values,
-                                      std::span<const double> base, int64_t resamples,
-                                      uint64_t seed) const;
+  std::optional<ConfidenceInterval> interval_of_mean(std::span<const std::vector<double>> values,
+                                                     std::span<const double> base,
+                                                     int64_t resamples, uint64_t seed) const;
 
  private:
   struct Row;  // of values

@@ -33,6 +33,15 @@ TEST(Spearman, OfRanksWithTies) {
       spearman(std::vector<double>{1, 1, 1, 1, 1}, std::vector<double>{3, 1, 2, 2, 5}, once)));
 }
 
+TEST(Spearman, OfNoNumbersIsNone) {
+  const std::vector<uint32_t> once(4, 1);
+  const std::vector<double> some = {3, 1, 2, 5};
+  for (const std::vector<double>& bad : {std::vector<double>{1, NAN, 3, NAN}, {NAN, 2, 1, 4}}) {
+    EXPECT_TRUE(std::isnan(spearman(bad, some, once)));
+    EXPECT_TRUE(std::isnan(spearman(some, bad, once)));
+  }
+}
+
 TEST(Spearman, CountsAreRepetitions) {
   const std::vector<double> a = {0.3, 0.1, 0.7, 0.7, 0.2}, b = {3, 1, 4, 1, 5};
   const std::vector<uint32_t> counts = {2, 0, 1, 3, 1};
@@ -106,13 +115,13 @@ TEST(Intervals, AreOfPairedResamples) {
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
-    const std::vector<ConfidenceInterval> intervals = statistic.intervals(rows, base, 1000, 11);
+    const auto intervals = statistic.intervals(rows, base, 1000, 11);
     EXPECT_EQ(intervals[0], (ConfidenceInterval{0, 0}));
     const std::vector<double> plain = resampled(difference, tokens, 11);
-    EXPECT_NEAR(intervals[1].low, quantile(plain, 0.025), kRounding);
-    EXPECT_NEAR(intervals[1].high, quantile(plain, 0.975), kRounding);
-    EXPECT_LT(intervals[1].low, statistic.change(large, base));
-    EXPECT_GT(intervals[1].high, statistic.change(large, base));
+    EXPECT_NEAR(intervals[1]->low, quantile(plain, 0.025), kRounding);
+    EXPECT_NEAR(intervals[1]->high, quantile(plain, 0.975), kRounding);
+    EXPECT_LT(intervals[1]->low, statistic.change(large, base));
+    EXPECT_GT(intervals[1]->high, statistic.change(large, base));
   }
   set_threads(before);
 }
@@ -128,11 +137,22 @@ TEST(Intervals, HoldTheTruth) {
     Random random(1000 + sample);
     std::vector<std::vector<double>> values(1);
     for (int i = 0; i < 60; ++i) values[0].push_back(random.normal() + 1);
-    const ConfidenceInterval interval = statistic.intervals(values, base, 1000, sample)[0];
+    const ConfidenceInterval interval = *statistic.intervals(values, base, 1000, sample)[0];
     holds += interval.low <= 1 && 1 <= interval.high;
   }
   EXPECT_GE(holds, 400 * (0.95 - 0.01 - 0.033));
   EXPECT_LE(holds, 400 * (0.95 + 0.033));
+}
+
+TEST(Intervals, NeedTwoExamplesThatAreScored) {
+  const std::vector<double> base = {1, 0, 2};
+  const std::vector<std::vector<double>> rows = {{3, 0, 2}};
+  for (const int64_t last : {0, 4}) {
+    const std::vector<int64_t> tokens = {2, 0, last};
+    const LossStatistic statistic(LossTask::lm, tokens, {});
+    EXPECT_EQ(statistic.intervals(rows, base, 100, 1)[0].has_value(), last > 0);
+    EXPECT_EQ(statistic.interval_of_mean(rows, base, 100, 1).has_value(), last > 0);
+  }
 }
 
 TEST(Intervals, OfSpearmanAreRanked) {
@@ -147,7 +167,7 @@ TEST(Intervals, OfSpearmanAreRanked) {
   const std::vector<int64_t> ones(80, 1);
   const LossStatistic statistic(LossTask::similarity, ones, gold);
   const std::vector<std::vector<double>> rows = {worse};
-  const ConfidenceInterval interval = statistic.intervals(rows, base, 1000, 1)[0];
+  const ConfidenceInterval interval = *statistic.intervals(rows, base, 1000, 1)[0];
   const double change = statistic.change(worse, base);
   EXPECT_GT(interval.low, 0);
   EXPECT_LT(interval.low, change);

@@ -15,6 +15,8 @@
 namespace headwise {
 namespace {
 
+constexpr const char* kProbes = "probes";
+
 void check_vocabulary(std::span<const int32_t> ids, int64_t vocabulary, const std::string& where) {
   for (const int32_t id : ids) {
     if (id >= 0 && id < vocabulary) continue;
@@ -134,10 +136,10 @@ class Observation {
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
-    watch(fitting(trees, &ObservedText::tree), WatchPass::treebank, true);
-    watch(fitting(pronouns, &ObservedText::item), WatchPass::coreference, true);
-    watch(fitting(fields, &ObservedText::field), WatchPass::fields, true);
-    watch(fitting(rare, &ObservedText::rare), WatchPass::rare, true);
+    watch(corpus_of(trees, &ObservedText::tree, kProbes), WatchPass::treebank, true);
+    watch(corpus_of(pronouns, &ObservedText::item, kProbes), WatchPass::coreference, true);
+    watch(corpus_of(fields, &ObservedText::field, kProbes), WatchPass::fields, true);
+    watch(corpus_of(rare, &ObservedText::rare, kProbes), WatchPass::rare, true);
   }
 
   void weigh() {
@@ -168,30 +170,22 @@ class Observation {
     }
   }
 
+  bool fits(const std::string& text) const {
+    const std::vector<int32_t> ids = tokenizer_->encode(text).ids;
+    const int64_t most = model_.config().max_positions;
+    return !ids.empty() && (most == 0 || std::ssize(ids) <= most) &&
+           std::ranges::max(ids) < model_.config().vocabulary;
+  }
+
+  /// Probes that the model has no positions or tokens for are left out.
   template <class Item>
   ObservedCorpus corpus_of(const std::vector<Item>& items, const Item* ObservedText::*what,
                            const std::string& name) const {
     ObservedCorpus corpus{.name = name};
     for (const Item& item : items) {
+      if (name == kProbes && !fits(item.text)) continue;
       corpus.texts.push_back(observed_text(model_, *tokenizer_, item.text, item.id));
       corpus.texts.back().*what = &item;
-    }
-    return corpus;
-  }
-
-  /// Probes that the model has positions and tokens for.
-  template <class Item>
-  ObservedCorpus fitting(const std::vector<Item>& items, const Item* ObservedText::*what) const {
-    const int64_t most = model_.config().max_positions;
-    ObservedCorpus corpus{.name = "probes"};
-    for (const Item& item : items) {
-      Encoding encoding = tokenizer_->encode(item.text);
-      if (encoding.ids.empty() || (most > 0 && std::ssize(encoding.ids) > most)) continue;
-      if (std::ranges::max(encoding.ids) >= model_.config().vocabulary) continue;
-      ObservedText& text = corpus.texts.emplace_back();
-      text.ids = encoding.ids;
-      text.encoding = std::move(encoding);
-      text.*what = &item;
     }
     return corpus;
   }
@@ -229,24 +223,11 @@ class Observation {
     std::erase_if(evidence_.heads,
                   [&](const HeadEvidence& head) { return !wanted.contains(head.head); });
     for (auto& [name, groups] : evidence_.pairs) {
-      for (auto& [group, matrix] : groups) matrix = part_of(matrix, wanted);
+      for (auto& [group, matrix] : groups) {
+        matrix = part_of(matrix, [&](const std::string& head) { return wanted.contains(head); });
+      }
       std::erase_if(groups, [](const auto& group) { return group.second.heads.empty(); });
     }
-  }
-
-  static PairMatrix part_of(const PairMatrix& all, const std::set<std::string>& wanted) {
-    std::vector<int64_t> kept;
-    std::vector<std::string> names;
-    for (int64_t i = 0; i < std::ssize(all.heads); ++i) {
-      if (!wanted.contains(all.heads[i])) continue;
-      kept.push_back(i);
-      names.push_back(all.heads[i]);
-    }
-    PairMatrix part = pair_matrix(std::move(names));
-    for (size_t a = 0; a < kept.size(); ++a) {
-      for (size_t b = 0; b < kept.size(); ++b) part.at(a, b) = all.at(kept[a], kept[b]);
-    }
-    return part;
   }
 
   const Model& model_;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 
 #include "core/shuffle.h"
 #include "headwise/core/random.h"
@@ -115,13 +116,16 @@ class Race {
     const auto values = first(std::span<const double>(values_[a]), n);
     const auto gold = gold_of(n);
     const LossStatistic statistic(task_, tokens, gold);
+    if (!statistic.has_intervals()) return false;
     const double loss = statistic.loss(base);
     RatioEstimate estimate;
     if (task_ == LossTask::similarity) {
       const std::vector<std::vector<double>> row = {values};
       estimate.value = statistic.change(values, base);
-      estimate.interval =
+      const std::optional<ConfidenceInterval> interval =
           statistic.intervals(row, base, options_.resamples, options_.seed, alpha)[0];
+      if (!interval) return false;
+      estimate.interval = *interval;
       const double width = estimate.interval.high - estimate.interval.low;
       estimate.deviation = width / (2 * normal_quantile(1 - alpha / 2)) * std::sqrt(n);
     } else {
@@ -129,7 +133,6 @@ class Race {
       for (int64_t i = 0; i < n; ++i) d.push_back(values[i] - base[i]);
       estimate = estimate_ratio(d, tokens, alpha);
     }
-    if (std::isnan(estimate.value)) return false;  // nothing was scored yet
     const double tolerance = tolerance_of(task_, loss, options_.tolerance);
     const Standing now = standing(estimate.interval, tolerance, task_);
     if (now == Standing::undecided) return false;
@@ -157,7 +160,7 @@ class Race {
     const LossStatistic statistic(task_, tokens_, sweep_.scorer().set().examples.all.scores);
     std::vector<std::vector<double>> rows;
     for (const int64_t a : active_) rows.push_back(std::move(values_[a]));
-    const std::vector<ConfidenceInterval> intervals =
+    const std::vector<std::optional<ConfidenceInterval>> intervals =
         statistic.intervals(rows, result_.base, options_.resamples, options_.seed);
     for (size_t i = 0; i < active_.size(); ++i) {
       result_.ablations[active_[i]] = {.value = statistic.change(rows[i], result_.base),

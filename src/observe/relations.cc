@@ -69,18 +69,7 @@ class Questions {
   /// After the last sentence: what the best offsets give.
   void set_baselines() {
     for (size_t q = 0; q < answers.size(); ++q) {
-      Answers& of = answers[q];
-      Answers::Halves most{};
-      int64_t most_of_all = 0;
-      for (const auto& [offset, counts] : offsets_[q]) {
-        most_of_all = std::max(most_of_all, counts[0] + counts[1]);
-        for (const int half : {0, 1}) most[half] = std::max(most[half], counts[half]);
-      }
-      of.baseline = static_cast<double>(most_of_all) / static_cast<double>(of.all());
-      for (const int half : {0, 1}) {
-        if (of.items[half] == 0) continue;
-        of.of_halves[half] = static_cast<double>(most[half]) / static_cast<double>(of.items[half]);
-      }
+      for (const auto& [offset, right] : offsets_[q]) answers[q].raise_baseline(right);
     }
   }
 

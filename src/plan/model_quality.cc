@@ -1,11 +1,9 @@
 // Measures losses and scores with heads closed by gates.
 #include "plan/model_quality.h"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 
-#include "headwise/core/error.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
@@ -33,11 +31,7 @@ ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool 
   const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
   const SweepValues values = sweep.run({}, progress);
   Quality quality{.loss = statistic.loss(values.base)};
-  if (!std::isfinite(quality.loss)) {
-    throw Error({.what = "the loss is no number",
-                 .where = std::string(to_string(set_.task)),
-                 .expected = "data that have one, such as scores that differ"});
-  }
+  check_loss(set_.task, quality.loss);
   if (!scored) return quality;
   if (set_.task == LossTask::similarity) quality.score = 1 - quality.loss;
   if (set_.task == LossTask::classify) {

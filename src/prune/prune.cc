@@ -134,9 +134,8 @@ double infidelity(const Model& model, const Model& original, const std::filesyst
     const auto& offsets = (targets.texts() > 0 ? targets : sources).offsets;
     const Activations a = pooling.embed(last_hidden(model, sources, targets).rows, offsets);
     const Activations b = pooling.embed(last_hidden(original, sources, targets).rows, offsets);
-    const auto width = static_cast<size_t>(a.rows.extent(1));
     for (int64_t i = 0; i < a.rows.extent(0); ++i) {
-      sum += cosine_distance({&a.rows(i, 0), width}, {&b.rows(i, 0), width});
+      sum += cosine_distance(a.rows, i, b.rows, i);
     }
   });
   return sum / static_cast<double>(std::max<int64_t>(1, source.texts()));

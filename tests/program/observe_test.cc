@@ -73,6 +73,27 @@ TEST(ObserveVerb, OneTokenHasNothingToPredict) {
   EXPECT_FALSE(evidence.contains("loss"));
 }
 
+TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "evidence.json").string();
+  const std::vector<std::vector<std::string>> ways = {{}, {"--race", "0.005"}, {"--ids", "4"}};
+  for (std::vector<std::string> arguments : ways) {
+    arguments.insert(arguments.begin(),
+                     {"observe", golden_model("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
+                      "some=L0.H0", "--measure", "matter", "-o", out, "--json"});
+    const json evidence = evidence_of(arguments);
+    std::vector<json> measured = {evidence["groups"][0]["ablation_zero_half"]};
+    for (const json& head : evidence["heads"]) measured.push_back(head["ablation_zero"]);
+    for (const json& ablation : measured) {
+      EXPECT_TRUE(ablation["value"].is_number());
+      EXPECT_FALSE(ablation.contains("low"));
+    }
+    const ProgramResult judged = run_program({"judge", out});
+    EXPECT_EQ(judged.code, 0) << judged.errors;
+    EXPECT_THAT(judged.out, HasSubstr("observe more texts"));
+  }
+}
+
 TEST(ObserveVerb, GoesOnAfterTheLastFinishedPart) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
@@ -162,6 +183,38 @@ TEST(ObserveVerb, AddsGroupsToEvidence) {
   EXPECT_THAT(refused(quick), HasSubstr("the verdict is about another model"));
 }
 
+TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(golden_model("bert"), folder.path() / "bert");
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
+  (void)folder.write("bert/vocab.txt", words);
+  const std::string trees = folder
+                                .write("trees.conllu",
+                                       "# text = w5 w6\n"
+                                       "1\tw5\t_\tDET\t_\t_\t2\tdet\t_\t_\n"
+                                       "2\tw6\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+                                .string();
+  const std::string out = (folder.path() / "evidence.json").string();
+  const std::vector<std::string> arguments = {"observe",
+                                              (folder.path() / "bert").string(),
+                                              "--treebank",
+                                              trees,
+                                              "--measure",
+                                              "matter",
+                                              "--no-probes",
+                                              "-o",
+                                              out};
+  ASSERT_EQ(run_program(arguments).code, 0);
+  const ProgramResult added = run_program(with(arguments, {"--append", "--group", "mine=L1"}));
+  ASSERT_EQ(added.code, 0) << added.errors;
+  EXPECT_EQ(json::parse(contents_of(out))["groups"][0]["name"], "mine");
+  const ProgramResult both =
+      run_program(with(arguments, {"--append", "--group", "mine=L1", "--text", "w5"}));
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.errors, HasSubstr("--treebank"));
+}
+
 TEST(ObserveVerb, ShowsPeopleTheLayers) {
   const ProgramResult result =
       run_program(observe("marian", {"--decoder-ids", "60 7 9", "--decoder-ids", "60 3"}));
@@ -180,7 +233,8 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
               HasSubstr("nowhere.conllu"));
   EXPECT_THAT(errors(observe("bert", {"--only", "L9"})), HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--resume"})), HasSubstr("-o"));
-  EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("--data"));
+  EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("no output"));
+  EXPECT_THAT(errors(observe("bert_sequence", {"--loss", "classify"})), HasSubstr("--data"));
   EXPECT_THAT(errors(observe("marian", {"--alignment", "a"})), HasSubstr("--reference"));
   EXPECT_THAT(errors(observe("bert", {"--append", "--group", "L0"})), HasSubstr("-o"));
   EXPECT_THAT(errors(observe("bert", {"--append", "-o", "x"})), HasSubstr("--verdict"));
@@ -189,6 +243,12 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
               HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--ids", "5 6 7", "--loss", "fidelity", "--group", "=L0"})),
               HasSubstr("NAME=HEADS"));
+  EXPECT_THAT(errors(observe("bert", {"--loss", "fidelity", "--measure", "look"})),
+              HasSubstr("a loss is needed"));
+  for (const char* group : {"L0=L1", "L0", "role:previous=L1"}) {
+    EXPECT_THAT(errors(observe("gpt2", {"--group", group, "--ablate", "layers"})),
+                HasSubstr("choose another"));
+  }
 }
 
 }  // namespace

@@ -69,6 +69,14 @@ TEST_F(PlanVerb, MakesPlansFromTheVerdictAlone) {
             made({"--keep", "0.3", "--order", "random", "--seed", "3"}));
 }
 
+TEST_F(PlanVerb, CutsDataOnlyIfAsked) {
+  std::string line;
+  for (int i = 5; i < 30; ++i) line += "w" + std::to_string(i) + " ";
+  folder_.write("lines.txt", line + "\n");
+  EXPECT_THAT(plan({"--keep", "50%"}, true).errors, HasSubstr("too long"));
+  EXPECT_TRUE(made({"--keep", "50%", "--truncate"}, true)["expected"]["loss"].is_number());
+}
+
 TEST_F(PlanVerb, DropsWhatIsNamed) {
   const json named = made({"--drop", "role:delimiter,L2.H3"});
   EXPECT_EQ(named["order"], "list");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "io/io_testing.h"
 #include "program/golden_inputs.h"
@@ -35,6 +36,27 @@ class StudyVerb : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+TEST_F(StudyVerb, CutsDataOnlyIfAsked) {
+  std::string line;
+  for (int i = 5; i < 30; ++i) line += "w" + std::to_string(i) + " ";
+  folder_.write("long.txt", line + "\nw5 w9 w12\n");
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"observe", path("bert"), "--measure", "matter"},
+        {"study", path("bert"), "--no-probes"},
+        {"prune", path("bert"), "--drop", "L0.H1"}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--data", path("long.txt"), "-o", path(verb[0])});
+    const ProgramResult refused = run_program(arguments);
+    EXPECT_EQ(refused.code, 1) << verb[0];
+    EXPECT_THAT(refused.errors, HasSubstr("too long"));
+    arguments.emplace_back("--truncate");
+    const ProgramResult cut = run_program(arguments);
+    EXPECT_EQ(cut.code, 0) << cut.errors;
+  }
+  EXPECT_EQ(read("observe")["options"]["truncate"], "yes");
+  EXPECT_EQ(read("study/evidence.json")["loss"], read("observe")["loss"]);
+}
 
 TEST_F(StudyVerb, GoesTheWholeWay) {
   const ProgramResult result =
