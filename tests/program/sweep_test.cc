@@ -50,6 +50,13 @@ class SweepTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(SweepTest, SaysThatItsFolderIsAFile) {
+  folder_.write("out", "mine");
+  const ProgramResult result = sweep({{"base", "base.json"}, {"grid", {{"seed", {0}}}}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("the folder cannot be made"));
+}
+
 TEST_F(SweepTest, RunsEveryCombinationOnce) {
   const json heads = {{"base", "base.json"}, {"grid", {{"model.heads", {1, 4}}, {"seed", {0, 1}}}}};
   const ProgramResult first = sweep(heads, {"--json"});

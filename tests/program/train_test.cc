@@ -428,6 +428,38 @@ TEST_F(Train, LearnsTheSimilarityOfPairs) {
   EXPECT_EQ(told["kept"]["state"], "last");
 }
 
+TEST_F(Train, KeepsThePoolingOfASentenceEncoder) {
+  fs::copy(golden_model("sentence_mean"), folder_.path() / "encoder", fs::copy_options::recursive);
+  const fs::path modules = folder_.path() / "encoder/modules.json";
+  json named = json::parse(contents_of(modules));
+  for (json& module : named) {
+    if (!module["type"].get<std::string>().ends_with(".Pooling")) continue;
+    fs::rename(folder_.path() / "encoder" / module["path"].get<std::string>(),
+               folder_.path() / "encoder/pool");
+    module["path"] = "pool";
+  }
+  folder_.write("encoder/modules.json", named.dump());
+  folder_.write("encoder/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\na\ndog\n");
+  folder_.write("pairs.tsv", "the cat\tthe cat\t1\nthe cat\ta dog\t0\n");
+  const json pairs = {{"task", "similarity"},
+                      {"model", "encoder"},
+                      {"data", {{"train", "pairs.tsv"}, {"length", 16}}},
+                      {"steps", 1}};
+  (void)summary(pairs, "out");
+  EXPECT_EQ(contents_of(folder_.path() / "out/pool/config.json"),
+            contents_of(folder_.path() / "encoder/pool/config.json"));
+  const ProgramResult run = run_program({"run", path("out"), "--text", "the cat", "--json"});
+  EXPECT_EQ(run.code, 0) << run.errors;
+}
+
+TEST_F(Train, SaysThatAnArchitectureHasNoSuchTask) {
+  (void)summary(small(), "lm");
+  json other = small();
+  other["model"] = "lm";
+  other["task"] = "masked_lm";
+  EXPECT_THAT(train(other, "no").errors, HasSubstr("cannot be trained for this task"));
+}
+
 TEST_F(Train, TranslatesWithHeadsByKind) {
   folder_.write("a.en", lines(kWords, 60, 4));
   folder_.write("a.de", lines(kOthers, 60, 4));
