@@ -8,10 +8,8 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_forward.h"
@@ -24,25 +22,17 @@ namespace HWY_NAMESPACE {
 /// one found would be mispredicted nearly every time.
 HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
   const F32 d;
-  constexpr int64_t kBytes = (kLanes + 7) / 8;  // of a vector's mask
-  alignas(8) uint8_t equal[kKeyBlock / kLanes * kBytes + 8];
-  const int64_t start = keys.begin / kLanes;
-  uint8_t* to = equal;
+  const Vec none = hn::Set(d, static_cast<float>(kKeyBlock)), wanted = hn::Set(d, value);
+  Vec first = none;
+  Vec index = hn::Iota(d, static_cast<float>(keys.begin / kLanes * kLanes));
   for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-    auto mask = hn::Eq(hn::Load(d, s + j), hn::Set(d, value));
-    if constexpr (masked()) mask = hn::And(mask, inside(keys, j));
-    hn::StoreMaskBits(d, mask, to);
-    to += kBytes;
+    auto found = hn::Eq(hn::Load(d, s + j), wanted);
+    if constexpr (masked()) found = hn::And(found, inside(keys, j));
+    first = hn::Min(first, hn::IfThenElse(found, index, none));
+    index = hn::Add(index, hn::Set(d, static_cast<float>(kLanes)));
   });
-  std::fill_n(to, 8, uint8_t{0});
-  for (const uint8_t* at = equal; at < to; at += 8) {
-    uint64_t bits;
-    std::memcpy(&bits, at, 8);
-    if (bits == 0) continue;
-    const int64_t bit = std::countr_zero(bits), byte = at - equal + bit / 8;
-    return static_cast<int32_t>((start + byte / kBytes) * kLanes + byte % kBytes * 8 + bit % 8);
-  }
-  return -1;
+  const auto at = static_cast<int32_t>(hn::GetLane(hn::MinOfLanes(d, first)));
+  return at < kKeyBlock ? at : -1;
 }
 
 /// The observed state of an item's rows while the keys go by: weights are not yet normalised, and
