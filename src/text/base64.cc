@@ -40,7 +40,7 @@ std::string decode_base64(std::string_view text, const std::string& where) {
     }
     for (int shift = 16; shift >= 0; shift -= 8) out.push_back(static_cast<char>(bits >> shift));
   }
-  out.resize(out.size() - padding);
+  out.erase(out.size() - padding);
   return out;
 }
 

@@ -43,7 +43,7 @@ class WordPiece : public Decoder {
         if (token.starts_with(prefix_)) {
           token.erase(0, prefix_.size());
         } else {
-          token.insert(0, " ");
+          token.insert(0, 1, ' ');
         }
       }
       if (!cleanup_) continue;

@@ -25,7 +25,7 @@ std::string shown(const Spread& spread, int digits) {
 
 std::string grouped(double number) {
   std::string text = fmt::format("{:.0f}", number);
-  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, 1, ',');
   return text;
 }
 
