@@ -127,7 +127,7 @@ void pack_panel_half(View<const uint16_t, 2> b, int64_t panel, uint16_t* to) {
 
 struct Float32 {
   using Element = float;
-  static HWY_INLINE WideVec load(const float* from) { return hn::Load(Wide(), from); }
+  static HWY_INLINE WideVec load(const float* from) { return hn::LoadU(Wide(), from); }
 };
 
 using Half = hn::Rebind<uint16_t, Wide>;
@@ -166,6 +166,23 @@ struct Float16 {
 
 inline constexpr int64_t kRowsAhead = 64;
 
+// What tiles are told. Always by reference: copied whole right after being written in parts, these
+// would wait for all that was stored before, which takes longer than a short tile.
+
+/// Where the rows are: `stride` apart, the numbers of each one behind the other.
+struct TileRows {
+  const float* data;
+  ptrdiff_t stride;
+  int64_t depth;
+};
+
+/// Where the panels are: `stride` apart, the rows of each `step` apart.
+template <class Element>
+struct TilePanels {
+  const Element* data;
+  ptrdiff_t stride, step;
+};
+
 /// Where the sums of a tile go, and what is added to them on the way; nothing for null pointers.
 struct TileEnd {
   float* out;
@@ -176,11 +193,10 @@ struct TileEnd {
   ptrdiff_t residual_stride;
 };
 
-/// end.out[R][P * kPanel] = a[R][depth] · P panels, each sum one chain of FMAs in the order of k.
+/// end.out[R][P * kPanel] = a[R, depth] · P panels, each sum one chain of FMAs in the order of k.
 template <class Weights, int R, int P>
-void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride,
-          const typename Weights::Element* HWY_RESTRICT panels, ptrdiff_t panel_stride,
-          int64_t depth, const TileEnd& end) {
+void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels,
+          const TileEnd& end) {
   constexpr int kWidth = P * kVectors;
   const Wide d;
   WideVec sum[R][kWidth];
@@ -189,33 +205,47 @@ void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride,
     HWY_UNROLL(16)
     for (int v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
   }
-  const auto weights = [&](int64_t k, int v) HWY_ATTR {
-    return Weights::load(panels + v / kVectors * panel_stride + k * kPanel + v % kVectors * kLanes);
+  const typename Weights::Element* b_row = panels.data;
+  const auto weights = [&](int v) HWY_ATTR {
+    return Weights::load(b_row + v / kVectors * panels.stride + v % kVectors * kLanes);
   };
-  for (int64_t k = 0; k < depth; ++k) {
+  // Rows are found from every fourth one: a pointer for each would not fit the registers. Only
+  // hiding how these move keeps the compiler from making the others.
+  constexpr int kBases = (R + 3) / 4;
+  const float* base[kBases];
+  HWY_UNROLL(16)
+  for (int i = 0; i < kBases; ++i) base[i] = a.data + 4 * i * a.stride;
+  const auto row = [&](int r) HWY_ATTR { return hn::Set(d, base[r / 4][r % 4 * a.stride]); };
+  for (int64_t k = a.depth; k > 0; --k) {
     // A single panel is a single stream of memory, which the hardware does not fetch far ahead.
-    if constexpr (P == 1) __builtin_prefetch(panels + (k + kRowsAhead) * kPanel);
+    if constexpr (P == 1) __builtin_prefetch(b_row + kRowsAhead * panels.step);
     // The fewer of rows and vectors are kept in registers.
     if constexpr (R < kWidth) {
       WideVec x[R];
       HWY_UNROLL(16)
-      for (int r = 0; r < R; ++r) x[r] = hn::Set(d, a[r * a_stride + k]);
+      for (int r = 0; r < R; ++r) x[r] = row(r);
       HWY_UNROLL(16)
       for (int v = 0; v < kWidth; ++v) {
-        const WideVec b = weights(k, v);
+        const WideVec b = weights(v);
         HWY_UNROLL(16)
         for (int r = 0; r < R; ++r) sum[r][v] = hn::MulAdd(x[r], b, sum[r][v]);
       }
     } else {
       WideVec b[kWidth];
       HWY_UNROLL(16)
-      for (int v = 0; v < kWidth; ++v) b[v] = weights(k, v);
+      for (int v = 0; v < kWidth; ++v) b[v] = weights(v);
       HWY_UNROLL(16)
       for (int r = 0; r < R; ++r) {
-        const WideVec x = hn::Set(d, a[r * a_stride + k]);
+        const WideVec x = row(r);
         HWY_UNROLL(16)
         for (int v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(x, b[v], sum[r][v]);
       }
+    }
+    b_row += panels.step;
+    HWY_UNROLL(16)
+    for (int i = 0; i < kBases; ++i) {
+      ++base[i];
+      asm("" : "+r"(base[i]));
     }
   }
   const auto for_sums = [&](const auto& visit) HEADWISE_LAMBDA {
@@ -244,8 +274,8 @@ void tile(const float* HWY_RESTRICT a, ptrdiff_t a_stride,
 
 template <class Weights>
 struct TileChoice {
-  using Tile = void (*)(const float*, ptrdiff_t, const typename Weights::Element*, ptrdiff_t,
-                        int64_t, const TileEnd&);
+  using Tile = void (*)(const TileRows&, const TilePanels<typename Weights::Element>&,
+                        const TileEnd&);
   int panels;  // as many as `wide` takes at once
   Tile wide;
   Tile narrow;  // one panel, for what is left over
@@ -273,11 +303,12 @@ inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, i
   }
 }
 
-/// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow.
+/// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow. Moves `panels`
+/// and `end` on behind the last tile.
 template <class Weights>
-void multiply_strip(View<const float, 2> a, const typename Weights::Element* panels,
-                    ptrdiff_t panel_stride, int64_t columns, TileEnd end) {
-  const int64_t rows = a.extent(0);
+HWY_INLINE void multiply_strip(int64_t rows, const TileRows& a,
+                               TilePanels<typename Weights::Element>& panels, int64_t columns,
+                               TileEnd& end) {
   const auto& choice = kTiles<Weights>[rows - 1];
   for (int64_t c = 0; c < columns;) {
     const bool wide = columns - c > (choice.panels - 1) * kPanel;
@@ -285,13 +316,13 @@ void multiply_strip(View<const float, 2> a, const typename Weights::Element* pan
     const auto multiply = wide ? choice.wide : choice.narrow;
     if (HWY_LIKELY(c + width <= columns)) {
       for (int64_t r = 0; r < rows; ++r) hwy::Prefetch(end.out + r * end.stride);
-      multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), end);
+      multiply(a, panels, end);
     } else {
       alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
-      multiply(a.data(), a.stride(0), panels, panel_stride, a.extent(1), {sums, width});
+      multiply(a, panels, {sums, width});
       end_narrow_tile(sums, width, rows, columns - c, end);
     }
-    panels += width / kPanel * panel_stride;
+    panels.data += width / kPanel * panels.stride;
     c += width;
     end.out += width;
     if (end.bias != nullptr) end.bias += width;
@@ -301,7 +332,7 @@ void multiply_strip(View<const float, 2> a, const typename Weights::Element* pan
 
 /// out = activation(out) + residual, if there is one.
 template <class Act>
-void activate_strip(View<const float, 2> residual, View<float, 2> out) {
+void activate_strip(const View<const float, 2>& residual, const View<float, 2>& out) {
   const Wide d;
   const int64_t columns = out.extent(1);
   for (int64_t r = 0; r < out.extent(0); ++r) {
@@ -323,8 +354,8 @@ void activate_strip(View<const float, 2> residual, View<float, 2> out) {
 
 /// Rows [begin, end) of a panel brought into L2.
 template <class T>
-HWY_INLINE void prefetch_rows(const T* panel, int64_t begin, int64_t end) {
-  for (int64_t k = begin; k < end; ++k) __builtin_prefetch(panel + k * kPanel, 0, 2);
+HWY_INLINE void prefetch_rows(const T* panel, ptrdiff_t step, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) __builtin_prefetch(panel + k * step, 0, 2);
 }
 
 /// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
@@ -359,29 +390,33 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
     const auto a = stage_rows(block(product.a, rows, depth), copy);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
-      const Element* const panels = reinterpret_cast<const Element*>(product.panels) +
-                                    c / kPanel * product.panel_stride + k * kPanel;
-      const Element* const next = panels + group / kPanel * product.panel_stride;
+      const Element* const first = reinterpret_cast<const Element*>(product.panels) +
+                                   c / kPanel * product.panel_stride + k * product.panel_step;
+      const Element* const next = first + group / kPanel * product.panel_stride;
       // Strips as even_part() cuts them, without its divisions.
       Range strip{0, 0};
       for (int64_t s = 0; s < strips; ++s) {
         strip = {strip.end, strip.end + height + (s < higher ? 1 : 0)};
-        const Range out_rows{rows.begin + strip.begin, rows.begin + strip.end};
-        const auto out = block(product.out, out_rows, part);
-        const auto residual =
-            block(last ? epilogue.residual : decltype(epilogue.residual)(), out_rows, part);
         if (strips > 1 && part.end < columns.end) {
-          prefetch_rows(next, s * fetched, std::min((s + 1) * fetched, depth.size()));
+          prefetch_rows(next, product.panel_step, s * fetched,
+                        std::min((s + 1) * fetched, depth.size()));
         }
-        multiply_strip<Weights>(
-            a.rows(strip.begin, strip.end), panels, product.panel_stride, part.size(),
-            {.out = out.data(),
-             .stride = out.stride(0),
-             .add = product.add || k > 0,
-             .bias = last && epilogue.bias.data() != nullptr ? epilogue.bias.data() + c : nullptr,
-             .residual = activated ? nullptr : residual.data(),
-             .residual_stride = residual.stride(0)});
-        if (last && activated) activate(residual, out);
+        const Range out_rows{rows.begin + strip.begin, rows.begin + strip.end};
+        const float* const residual = last && epilogue.residual.data() != nullptr
+                                          ? &epilogue.residual(out_rows.begin, c)
+                                          : nullptr;
+        const TileRows tile_rows{&a(strip.begin, 0), a.stride(0), depth.size()};
+        TilePanels<Element> panels{first, product.panel_stride, product.panel_step};
+        TileEnd end{.out = &product.out(out_rows.begin, c),
+                    .stride = product.out.stride(0),
+                    .add = product.add || k > 0,
+                    .bias = last && epilogue.bias.data() != nullptr ? &epilogue.bias(c) : nullptr,
+                    .residual = activated ? nullptr : residual,
+                    .residual_stride = epilogue.residual.stride(0)};
+        multiply_strip<Weights>(strip.size(), tile_rows, panels, part.size(), end);
+        if (last && activated) {
+          activate(block(epilogue.residual, out_rows, part), block(product.out, out_rows, part));
+        }
       }
     }
   }

@@ -141,6 +141,7 @@ void linear_columns(View<const float, 2> x, const PackedWeights& weights, int64_
             .panels = weights.panels() + begin * weights.inputs() * bytes,
             .type = weights.type(),
             .panel_stride = weights.inputs() * kPanel,
+            .panel_step = kPanel,
             .out = out,
             .epilogue = epilogue,
             .add = epilogue.accumulate,
@@ -153,6 +154,18 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   const int64_t k = a.extent(1);
   check_shape("gemm", "b", b.shape(), {k, b.extent(1)});
   check_output("gemm", a.extent(0), b.extent(1), c, epilogue);
+  if (m <= kBlockRows && b.stride(1) == 1 && n % kPanel == 0) {
+    // To pack what is multiplied with few rows would take longer than to multiply.
+    return multiply({.a = a,
+                     .panels = reinterpret_cast<const std::byte*>(b.data()),
+                     .type = WeightType::float32,
+                     .panel_stride = kPanel,
+                     .panel_step = b.stride(0),
+                     .out = c,
+                     .epilogue = epilogue,
+                     .add = epilogue.accumulate,
+                     .last = true});
+  }
   const int64_t depth_most = std::min(kScratchDepth, k);
   const Buffer panels(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
   for_parts(n, kScratchWidth, [&, m = m](Range columns) {
@@ -162,6 +175,7 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
                 .panels = reinterpret_cast<const std::byte*>(panels.data()),
                 .type = WeightType::float32,
                 .panel_stride = depth.size() * kPanel,
+                .panel_step = kPanel,
                 .out = block(c, {0, m}, columns),
                 .epilogue = columns_of(epilogue, m, columns),
                 .add = epilogue.accumulate || depth.begin > 0,

@@ -13,10 +13,11 @@ namespace headwise {
 inline constexpr int kPanel = kPackedColumns;
 inline constexpr int kMaxTilePanels = 4;
 
-// A block is what one thread computes at once: its rows of the left operand stay in L2, a panel of
-// its depth (24 KB) in L1. Sums are cut at multiples of the depth, whatever else is cut.
+// A block is what one thread computes at once: its rows of the left operand stay in L2, the one or
+// two panels of a tile, 16 KB each, in L1. Sums are cut at multiples of the depth, whatever else is
+// cut.
 inline constexpr int64_t kBlockRows = 192;
-inline constexpr int64_t kBlockDepth = 384;
+inline constexpr int64_t kBlockDepth = 256;
 inline constexpr int64_t kStagedStride =
     kBlockDepth + 16;  // no power of two: spreads over cache sets
 inline constexpr int64_t kFewRows = 32;
@@ -93,7 +94,8 @@ struct Product {
   View<const float, 2> a;
   const std::byte* panels;  // of `type`
   WeightType type;
-  ptrdiff_t panel_stride;  // in elements
+  ptrdiff_t panel_stride;  // from panel to panel, in elements
+  ptrdiff_t panel_step;    // from row to row of a panel
   View<float, 2> out;
   Epilogue epilogue;
   bool add;  // to what `out` holds
