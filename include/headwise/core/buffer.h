@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <span>
 #include <type_traits>
 
@@ -17,6 +16,9 @@ namespace headwise {
 
 inline constexpr size_t kAlignment = 64;
 
+/// For std::free; null for nothing. Throws std::bad_alloc.
+void* allocate_aligned(size_t bytes);
+
 /// Move-only; what it holds is uninitialised unless made by zeros().
 template <class T>
 class AlignedBuffer {
@@ -25,7 +27,8 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(int64_t size)
-      : data_(allocate(byte_count(std::array{size}, sizeof(T)))), size_(size) {}
+      : data_(static_cast<T*>(allocate_aligned(byte_count(std::array{size}, sizeof(T))))),
+        size_(size) {}
 
   static AlignedBuffer zeros(int64_t size) {
     AlignedBuffer buffer(size);
@@ -59,13 +62,6 @@ class AlignedBuffer {
   struct Free {
     void operator()(T* p) const { std::free(p); }
   };
-
-  static T* allocate(size_t bytes) {
-    const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    void* p = whole == 0 ? nullptr : std::aligned_alloc(kAlignment, whole);
-    if (p == nullptr && whole != 0) throw std::bad_alloc();
-    return static_cast<T*>(p);
-  }
 
   std::unique_ptr<T[], Free> data_;
   int64_t size_ = 0;
