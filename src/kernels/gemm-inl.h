@@ -359,10 +359,11 @@ HWY_INLINE void prefetch_rows(const T* panel, ptrdiff_t step, int64_t begin, int
 }
 
 /// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
-/// same sets of L2, so many rows are copied; few rows fit L1 as they are, and rows without gaps L2.
-inline View<const float, 2> stage_rows(View<const float, 2> a, float* copy) {
+/// same sets of L2, so many rows are copied; few rows fit L1 as they are, rows without gaps L2, and
+/// rows that are read once need not stay.
+inline View<const float, 2> stage_rows(View<const float, 2> a, bool read_once, float* copy) {
   const bool dense = a.stride(0) == a.extent(1);
-  if (a.stride(1) == 1 && (dense || a.extent(0) <= kFewRows)) return a;
+  if (a.stride(1) == 1 && (dense || read_once || a.extent(0) <= kFewRows)) return a;
   const View<float, 2> staged(copy, a.shape(), {kStagedStride, 1});
   copy_elements(a, staged);
   return staged;
@@ -387,7 +388,7 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
     const Range depth{k, std::min(k + kBlockDepth, depth_all)};
     const bool last = product.last && depth.end == depth_all;
     const int64_t fetched = ceil_div(depth.size(), strips);  // rows of the next panel, by a strip
-    const auto a = stage_rows(block(product.a, rows, depth), copy);
+    const auto a = stage_rows(block(product.a, rows, depth), columns.size() <= group, copy);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
@@ -431,6 +432,21 @@ void multiply_block(const Product& product, Range rows, Range columns) {
     case WeightType::bfloat16:
       return multiply_block_of<Bfloat16>(product, rows, columns);
   }
+}
+
+/// out[M, N] = activation(sums + bias) + residual for sums that are contiguous down a column.
+void end_swapped(const View<const float, 2>& sums, const View<float, 2>& out,
+                 const Epilogue& epilogue) {
+  copy_elements(sums, out);
+  if (epilogue.bias.data() != nullptr) {
+    for (int64_t r = 0; r < out.extent(0); ++r) {
+      float* const to = &out(r, 0);
+      for (int64_t c = 0; c < out.extent(1); ++c) to[c] += epilogue.bias(c);
+    }
+  }
+  if (epilogue.activation == Activation::none && epilogue.residual.data() == nullptr) return;
+  with_activation(epilogue.activation, [](auto act) { return &activate_strip<decltype(act)>; })(
+      epilogue.residual, out);
 }
 
 /// sums[N] += Σ_m x[M, N] for the columns of four vectors, row by row: columns by themselves would

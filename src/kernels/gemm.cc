@@ -20,12 +20,14 @@ namespace {
 HWY_EXPORT(pack_panel_float);
 HWY_EXPORT(pack_panel_half);
 HWY_EXPORT(multiply_block);
+HWY_EXPORT(end_swapped);
 HWY_EXPORT(sum_columns);
 
 // How much of its right operand gemm packs at a time: little enough to stay in L3.
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
 constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kSumColumns = 64;
+constexpr int64_t kSwappedRows = 64;
 
 void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> out,
                   const Epilogue& epilogue) {
@@ -98,6 +100,29 @@ void for_parts(int64_t whole, int64_t size, const Work& work) {
   }
 }
 
+/// c = a · b with its epilogue as (bᵀ · aᵀ)ᵀ, for few rows of a: instead of b, which is to have
+/// contiguous columns, only these are packed.
+void multiply_swapped(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+                      const Epilogue& epilogue) {
+  const auto [m, n] = c.shape();
+  const int64_t k = a.extent(1), width = ceil_div(m, kPanel) * kPanel;
+  const Buffer panels(width * k), sums(n * width);
+  pack(transposed(a), panels.data());
+  multiply({.a = transposed(b),
+            .panels = reinterpret_cast<const std::byte*>(panels.data()),
+            .type = WeightType::float32,
+            .panel_stride = k * kPanel,
+            .panel_step = kPanel,
+            .out = sums.view({n, width}),
+            .last = true});
+  const View<const float, 2> ended = transposed<const float>(sums.view({n, width}));
+  parallel_panels(n, kSumColumns, [&, m = m](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(end_swapped)
+    (block(ended, {0, m}, {begin, end}), block(c, {0, m}, {begin, end}),
+     columns_of(epilogue, m, {begin, end}));
+  });
+}
+
 }  // namespace
 
 PackedWeights::PackedWeights(View<const float, 2> weights)
@@ -154,8 +179,11 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   const int64_t k = a.extent(1);
   check_shape("gemm", "b", b.shape(), {k, b.extent(1)});
   check_output("gemm", a.extent(0), b.extent(1), c, epilogue);
+  // To pack what is multiplied with few rows would take longer than to multiply.
+  if (m <= kSwappedRows && b.stride(0) == 1 && !epilogue.accumulate) {
+    return multiply_swapped(a, b, c, epilogue);
+  }
   if (m <= kBlockRows && b.stride(1) == 1 && n % kPanel == 0) {
-    // To pack what is multiplied with few rows would take longer than to multiply.
     return multiply({.a = a,
                      .panels = reinterpret_cast<const std::byte*>(b.data()),
                      .type = WeightType::float32,
