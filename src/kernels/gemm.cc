@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "core/scratch.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
 #include "kernels/op_checks.h"
@@ -106,19 +107,20 @@ void multiply_swapped(View<const float, 2> a, View<const float, 2> b, View<float
                       const Epilogue& epilogue) {
   const auto [m, n] = c.shape();
   const int64_t k = a.extent(1), width = ceil_div(m, kPanel) * kPanel;
-  const Buffer panels(width * k), sums(n * width);
-  pack(transposed(a), panels.data());
+  Scratch scratch;
+  float* const panels = scratch.take<float>(width * k);
+  const View<float, 2> sums(scratch.take<float>(n * width), {n, width});
+  pack(transposed(a), panels);
   multiply({.a = transposed(b),
-            .panels = reinterpret_cast<const std::byte*>(panels.data()),
+            .panels = reinterpret_cast<const std::byte*>(panels),
             .type = WeightType::float32,
             .panel_stride = k * kPanel,
             .panel_step = kPanel,
-            .out = sums.view({n, width}),
+            .out = sums,
             .last = true});
-  const View<const float, 2> ended = transposed<const float>(sums.view({n, width}));
   parallel_panels(n, kSumColumns, [&, m = m](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(end_swapped)
-    (block(ended, {0, m}, {begin, end}), block(c, {0, m}, {begin, end}),
+    (block(transposed<const float>(sums), {0, m}, {begin, end}), block(c, {0, m}, {begin, end}),
      columns_of(epilogue, m, {begin, end}));
   });
 }
@@ -195,12 +197,14 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
                      .last = true});
   }
   const int64_t depth_most = std::min(kScratchDepth, k);
-  const Buffer panels(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
+  Scratch scratch;
+  float* const panels =
+      scratch.take<float>(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
   for_parts(n, kScratchWidth, [&, m = m](Range columns) {
     for_parts(k, kScratchDepth, [&](Range depth) {
-      pack(block(b, depth, columns), panels.data());
+      pack(block(b, depth, columns), panels);
       multiply({.a = block(a, {0, m}, depth),
-                .panels = reinterpret_cast<const std::byte*>(panels.data()),
+                .panels = reinterpret_cast<const std::byte*>(panels),
                 .type = WeightType::float32,
                 .panel_stride = depth.size() * kPanel,
                 .panel_step = kPanel,
