@@ -61,6 +61,7 @@ void adamw(std::span<float> values, std::span<const float> gradient, std::span<f
 
 double sum_of_squares(std::span<const float> x) {
   const auto size = static_cast<int64_t>(x.size());
+  if (size <= kPart) return HWY_DYNAMIC_DISPATCH(sum_of_squares_part)(x.data(), size);
   std::vector<double> parts((size + kPart - 1) / kPart);
   parallel_panels(size, kPart, [&](int64_t begin, int64_t end) {
     parts[begin / kPart] = HWY_DYNAMIC_DISPATCH(sum_of_squares_part)(&x[begin], end - begin);

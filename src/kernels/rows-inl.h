@@ -26,18 +26,27 @@ inline constexpr int64_t kRowLanes = HWY_LANES(float);
 HWY_INLINE RowVec load_some(const float* from, int64_t count, float rest = 0) {
   const RowTag d;
   if (HWY_LIKELY(count == kRowLanes)) return hn::LoadU(d, from);
+#if HWY_TARGET <= HWY_AVX2
+  const auto some = hn::FirstN(d, static_cast<size_t>(count));
+  return hn::IfThenElse(some, hn::MaskedLoad(some, d, from), hn::Set(d, rest));
+#else
   HWY_ALIGN float part[kRowLanes];
   std::fill_n(part, kRowLanes, rest);
   std::copy_n(from, count, part);
   return hn::Load(d, part);
+#endif
 }
 
 HWY_INLINE void store_some(RowVec v, float* to, int64_t count) {
   const RowTag d;
   if (HWY_LIKELY(count == kRowLanes)) return hn::StoreU(v, d, to);
+#if HWY_TARGET <= HWY_AVX2
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else
   HWY_ALIGN float part[kRowLanes];
   hn::Store(v, d, part);
   std::copy_n(part, count, to);
+#endif
 }
 
 HWY_INLINE RowVec keep_some(RowVec v, int64_t count) {

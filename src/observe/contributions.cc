@@ -12,6 +12,7 @@
 #include "core/linear_algebra.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/parallel.h"
+#include "headwise/kernels/adamw.h"
 #include "headwise/kernels/gemm.h"
 #include "observe/watcher.h"
 
@@ -59,10 +60,7 @@ class Contributions : public Watcher {
       linear(of_head, state.factors[h], {turned, {T, Dv}});
       parallel_panels(T, 256, [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
-          double squares = 0;
-          for (int64_t d = 0; d < Dv; ++d)
-            squares += double{turned[t * Dv + d]} * turned[t * Dv + d];
-          lengths_[t * H + h] = squares;
+          lengths_[t * H + h] = sum_of_squares(std::span(turned + t * Dv, static_cast<size_t>(Dv)));
         }
       });
     }
@@ -81,9 +79,7 @@ class Contributions : public Watcher {
     whole_.resize(rows.extent(0));
     parallel_panels(rows.extent(0), 64, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        double squares = 0;
-        for (int64_t c = 0; c < rows.extent(1); ++c) squares += double{rows(t, c)} * rows(t, c);
-        whole_[t] = squares;
+        whole_[t] = sum_of_squares(std::span(&rows(t, 0), static_cast<size_t>(rows.extent(1))));
       }
     });
     for (int64_t t = 0; t < rows.extent(0); ++t) {
