@@ -18,26 +18,28 @@ Scratch::Arena& Scratch::arena() {
 
 std::byte* Scratch::Arena::take(size_t bytes) {
   const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (blocks.empty() || used + whole > static_cast<size_t>(blocks.back().size())) {
-    blocks.emplace_back(static_cast<int64_t>(std::max(whole, kBlock)));
-    used = 0;
+  const auto size = [&](size_t block) { return static_cast<size_t>(blocks[block].size()); };
+  if (blocks.empty() || at.used + whole > size(at.block)) {
+    const size_t next = blocks.empty() ? 0 : at.block + 1;
+    if (next == blocks.size() || size(next) < whole) {
+      blocks.resize(next);  // a later one is in nobody's use, and too small
+      blocks.emplace_back(static_cast<int64_t>(std::max(whole, kBlock)));
+    }
+    at = {next, 0};
   }
-  std::byte* const taken = blocks.back().data() + used;
-  used += whole;
+  std::byte* const taken = blocks[at.block].data() + at.used;
+  at.used += whole;
   return taken;
 }
 
-void Scratch::Arena::release(size_t blocks_before, size_t used_before) noexcept {
-  if (--scopes > 0 || blocks.size() <= 1) {
-    if (blocks_before > 0) blocks.resize(blocks_before);
-    used = blocks_before > 0 ? used_before : 0;
-    return;
-  }
+void Scratch::Arena::release(Mark before) noexcept {
+  at = before;
+  if (--scopes > 0 || blocks.size() <= 1) return;
   // The outermost scope needed several blocks: next time one shall do.
   size_t total = 0;
   for (const auto& block : blocks) total += static_cast<size_t>(block.size());
   blocks.clear();
-  used = 0;
+  at = {};
   try {
     blocks.emplace_back(static_cast<int64_t>(total));
   } catch (const std::bad_alloc&) {

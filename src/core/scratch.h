@@ -15,10 +15,8 @@ namespace headwise {
 /// Scratches of one thread nest like scopes.
 class Scratch {
  public:
-  Scratch() : arena_(arena()), blocks_before_(arena_.blocks.size()), used_before_(arena_.used) {
-    ++arena_.scopes;
-  }
-  ~Scratch() { arena_.release(blocks_before_, used_before_); }
+  Scratch() : arena_(arena()), before_(arena_.at) { ++arena_.scopes; }
+  ~Scratch() { arena_.release(before_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -35,18 +33,22 @@ class Scratch {
   }
 
  private:
+  /// What is taken: blocks before `block`, and the first `used` bytes of that one.
+  struct Mark {
+    size_t block = 0, used = 0;
+  };
   struct Arena {
     std::vector<AlignedBuffer<std::byte>> blocks;
-    size_t used = 0;  // of the last block
+    Mark at;
     int scopes = 0;
 
     std::byte* take(size_t bytes);
-    void release(size_t blocks_before, size_t used_before) noexcept;
+    void release(Mark before) noexcept;
   };
   static Arena& arena();
 
   Arena& arena_;
-  size_t blocks_before_, used_before_;
+  Mark before_;
 };
 
 }  // namespace headwise

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "headwise/core/buffer.h"
+#include "core/scratch.h"
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/embedding.h"
 #include "headwise/kernels/gemm.h"
@@ -77,10 +77,10 @@ class Tiles {
     if (rows_.empty()) return;
     losses_.resize(rows_.size());
     tile_rows_ = std::min(scored(), std::clamp(kTileElements / classes_, kFewestRows, kMostRows));
-    logits_ = Buffer(checked_mul(tile_rows_, classes_));
+    logits_ = scratch_.take<float>(checked_mul(tile_rows_, classes_));
     if (all_scored()) return;
-    x_ = Buffer(checked_mul(tile_rows_, width_));
-    dx_ = Buffer(gradients_.dx.data() == nullptr ? 0 : x_.size());
+    x_ = scratch_.take<float>(checked_mul(tile_rows_, width_));
+    if (gradients_.dx.data() != nullptr) dx_ = scratch_.take<float>(tile_rows_ * width_);
   }
 
   CrossEntropyLoss run() {
@@ -111,7 +111,7 @@ class Tiles {
 
   void score(int64_t begin, int64_t end) {
     const View<const float, 2> x = gather(begin, end);
-    const View<float, 2> logits = logits_.view({end - begin, classes_});
+    const View<float, 2> logits(logits_, {end - begin, classes_});
     gemm(x, transposed(problem_.weights), logits, {.bias = problem_.bias});
     parallel_panels(end - begin, rows_per_item(classes_), [&](int64_t from, int64_t to) {
       HWY_DYNAMIC_DISPATCH(score_rows)
@@ -126,14 +126,14 @@ class Tiles {
 
   View<const float, 2> gather(int64_t begin, int64_t end) {
     if (all_scored()) return problem_.x.rows(begin, end);
-    const View<float, 2> x = x_.view({end - begin, width_});
+    const View<float, 2> x(x_, {end - begin, width_});
     look_up(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
     return x;
   }
 
   void pull_back(View<const float, 2> dlogits, int64_t begin, int64_t end) {
     if (all_scored()) return gemm(dlogits, problem_.weights, gradients_.dx.rows(begin, end));
-    const View<float, 2> dx = dx_.view({end - begin, width_});
+    const View<float, 2> dx(dx_, {end - begin, width_});
     gemm(dlogits, problem_.weights, dx);
     for (int64_t r = 0; r < dx.extent(0) && width_ > 0; ++r) {
       std::copy_n(&dx(r, 0), width_, &gradients_.dx(rows_[begin + r], 0));
@@ -147,7 +147,8 @@ class Tiles {
   std::vector<int32_t> rows_, targets_;  // those that are scored
   std::vector<RowLoss> losses_;
   int64_t tile_rows_ = 1;
-  Buffer logits_, x_, dx_;  // the last two are copies of rows, unless all are scored
+  Scratch scratch_;  // kept by the thread: millions of numbers take the system long to give
+  float *logits_ = nullptr, *x_ = nullptr, *dx_ = nullptr;  // copies of rows, unless all are scored
 };
 
 }  // namespace
@@ -169,14 +170,15 @@ void row_losses(View<const float, 2> x, const PackedWeights& weights, View<const
     fail(kLosses, "there is no such class", fmt::format("targets[{}]", t),
          fmt::format("{}", targets[t]), fmt::format("0 to {}", V - 1));
   }
-  const Buffer logits(std::min(T, kLossRows) * std::min(V, kLossColumns));
+  Scratch scratch;
+  float* const logits = scratch.take<float>(std::min(T, kLossRows) * std::min(V, kLossColumns));
   std::vector<RunningSum> sums(std::min(T, kLossRows));
   for (int64_t first = 0; first < T; first += kLossRows) {
     const int64_t rows = std::min(kLossRows, T - first);
     std::fill(sums.begin(), sums.end(), RunningSum{-std::numeric_limits<float>::infinity(), 0});
     for (int64_t begin = 0; begin < V; begin += kLossColumns) {
       const int64_t end = std::min(begin + kLossColumns, V);
-      const View<float, 2> part = logits.view({rows, end - begin});
+      const View<float, 2> part(logits, {rows, end - begin});
       linear_columns(x.rows(first, first + rows), weights, begin, part,
                      {.bias = bias.data() == nullptr ? bias : bias.rows(begin, end)});
       parallel_panels(rows, rows_per_item(end - begin), [&](int64_t from, int64_t to) {
