@@ -169,10 +169,12 @@ inline constexpr int64_t kRowsAhead = 64;
 // What tiles are told. Always by reference: copied whole right after being written in parts, these
 // would wait for all that was stored before, which takes longer than a short tile.
 
-/// Where the rows are: `stride` apart, the numbers of each one behind the other.
+/// How rows lie: each as a whole, or side by side, their next numbers kTileRows further on.
+enum class Left { kRows, kColumns };
+
 struct TileRows {
   const float* data;
-  ptrdiff_t stride;
+  ptrdiff_t stride;  // from row to row of Left::kRows
   int64_t depth;
 };
 
@@ -194,7 +196,7 @@ struct TileEnd {
 };
 
 /// end.out[R][P * kPanel] = a[R, depth] · P panels, each sum one chain of FMAs in the order of k.
-template <class Weights, int R, int P>
+template <class Weights, Left kLeft, int R, int P>
 void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels,
           const TileEnd& end) {
   constexpr int kWidth = P * kVectors;
@@ -209,13 +211,16 @@ void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels
   const auto weights = [&](int v) HWY_ATTR {
     return Weights::load(b_row + v / kVectors * panels.stride + v % kVectors * kLanes);
   };
-  // Rows are found from every fourth one: a pointer for each would not fit the registers. Only
-  // hiding how these move keeps the compiler from making the others.
-  constexpr int kBases = (R + 3) / 4;
+  // Rows apart are found from every fourth one: a pointer for each would not fit the registers.
+  // Only hiding how these move keeps the compiler from making the others.
+  constexpr bool kApart = kLeft == Left::kRows;
+  constexpr int kBases = kApart ? (R + 3) / 4 : 1;
   const float* base[kBases];
   HWY_UNROLL(16)
   for (int i = 0; i < kBases; ++i) base[i] = a.data + 4 * i * a.stride;
-  const auto row = [&](int r) HWY_ATTR { return hn::Set(d, base[r / 4][r % 4 * a.stride]); };
+  const auto row = [&](int r) HWY_ATTR {
+    return hn::Set(d, kApart ? base[r / 4][r % 4 * a.stride] : base[0][r]);
+  };
   for (int64_t k = a.depth; k > 0; --k) {
     // A single panel is a single stream of memory, which the hardware does not fetch far ahead.
     if constexpr (P == 1) __builtin_prefetch(b_row + kRowsAhead * panels.step);
@@ -244,7 +249,7 @@ void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels
     b_row += panels.step;
     HWY_UNROLL(16)
     for (int i = 0; i < kBases; ++i) {
-      ++base[i];
+      base[i] += kApart ? 1 : kTileRows;
       asm("" : "+r"(base[i]));
     }
   }
@@ -281,13 +286,15 @@ struct TileChoice {
   Tile narrow;  // one panel, for what is left over
 };
 
-template <class Weights, int... R>
+template <class Weights, Left kLeft, int... R>
 constexpr auto tile_choices(std::integer_sequence<int, R...>) {
-  return std::array{TileChoice<Weights>{
-      tile_panels(R + 1), tile<Weights, R + 1, tile_panels(R + 1)>, tile<Weights, R + 1, 1>}...};
+  return std::array{TileChoice<Weights>{tile_panels(R + 1),
+                                        tile<Weights, kLeft, R + 1, tile_panels(R + 1)>,
+                                        tile<Weights, kLeft, R + 1, 1>}...};
 }
-template <class Weights>
-inline constexpr auto kTiles = tile_choices<Weights>(std::make_integer_sequence<int, kTileRows>());
+template <class Weights, Left kLeft>
+inline constexpr auto kTiles =
+    tile_choices<Weights, kLeft>(std::make_integer_sequence<int, kTileRows>());
 
 /// The first `columns` of sums[R], which are `stride` apart, to where they go.
 inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, int64_t columns,
@@ -305,11 +312,11 @@ inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, i
 
 /// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow. Moves `panels`
 /// and `end` on behind the last tile.
-template <class Weights>
+template <class Weights, Left kLeft>
 HWY_INLINE void multiply_strip(int64_t rows, const TileRows& a,
                                TilePanels<typename Weights::Element>& panels, int64_t columns,
                                TileEnd& end) {
-  const auto& choice = kTiles<Weights>[rows - 1];
+  const auto& choice = kTiles<Weights, kLeft>[rows - 1];
   for (int64_t c = 0; c < columns;) {
     const bool wide = columns - c > (choice.panels - 1) * kPanel;
     const int64_t width = (wide ? choice.panels : 1) * kPanel;
@@ -369,16 +376,53 @@ inline View<const float, 2> stage_rows(View<const float, 2> a, bool read_once, f
   return staged;
 }
 
+/// The rows of a block, cut into strips of kTileRows at most, as even_part() cuts them but without
+/// its divisions.
+struct Strips {
+  int64_t count, height, higher;  // the first ones are higher by one row
+
+  explicit Strips(int64_t rows)
+      : count(ceil_div(rows, kTileRows)), height(rows / count), higher(rows % count) {}
+  int64_t highest() const { return height + (higher > 0 ? 1 : 0); }
+  Range operator[](int64_t s) const {
+    const int64_t begin = s * height + std::min(s, higher);
+    return {begin, begin + height + (s < higher ? 1 : 0)};
+  }
+};
+
+/// A strip of Left::kColumns, and room for the vector that is stored last.
+inline constexpr int64_t kStripSize = kBlockDepth * kTileRows + kLanes;
+
+/// a[R, depth], contiguous down its columns, as strips of Left::kColumns: copied, not transposed.
+inline void stage_columns(View<const float, 2> a, const Strips& strips, float* copy) {
+  static_assert(kTileRows <= kLanes);
+  constexpr int64_t kAhead = 4;
+  const auto [rows, depth] = a.shape();
+  for (int64_t k = 0; k < depth; ++k) {
+    if (k + kAhead < depth) fetch_elements(&a(0, k + kAhead), rows);
+    const float* const from = &a(0, k);
+    float* to = copy + k * kTileRows;
+    for (int64_t s = 0; s < strips.count; ++s, to += kStripSize) {
+      const Range strip = strips[s];
+      if (HWY_LIKELY(strip.begin + kLanes <= rows)) {
+        hn::StoreU(hn::LoadU(Wide(), from + strip.begin), Wide(), to);
+      } else {
+        std::copy_n(from + strip.begin, strip.size(), to);
+      }
+    }
+  }
+}
+
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
 /// which are in L2, pass over it and the next group comes nearer; each strip is finished while it
 /// is in L1.
-template <class Weights>
+template <class Weights, Left kLeft>
 void multiply_block_of(const Product& product, Range rows, Range columns) {
   using Element = typename Weights::Element;
-  alignas(64) float copy[kBlockRows * kStagedStride];
-  const int64_t strips = ceil_div(rows.size(), kTileRows);
-  const int64_t height = rows.size() / strips, higher = rows.size() % strips;  // strips by one row
-  const int64_t group = kTiles<Weights>[height + (higher > 0 ? 1 : 0) - 1].panels * kPanel;
+  const Strips strips(rows.size());
+  constexpr int64_t kMostStrips = ceil_div(kBlockRows, kTileRows);
+  alignas(64) float copy[std::max(kBlockRows * kStagedStride, kMostStrips * kStripSize)];
+  const int64_t group = kTiles<Weights, kLeft>[strips.highest() - 1].panels * kPanel;
   const int64_t depth_all = product.a.extent(1);
   const Epilogue& epilogue = product.epilogue;
   const bool activated = epilogue.activation != Activation::none;
@@ -387,18 +431,21 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
   for (int64_t k = 0; k == 0 || k < depth_all; k += kBlockDepth) {
     const Range depth{k, std::min(k + kBlockDepth, depth_all)};
     const bool last = product.last && depth.end == depth_all;
-    const int64_t fetched = ceil_div(depth.size(), strips);  // rows of the next panel, by a strip
-    const auto a = stage_rows(block(product.a, rows, depth), columns.size() <= group, copy);
+    const int64_t fetched = ceil_div(depth.size(), strips.count);  // of the next panel, by a strip
+    View<const float, 2> a = block(product.a, rows, depth);
+    if constexpr (kLeft == Left::kColumns) {
+      stage_columns(a, strips, copy);
+    } else {
+      a = stage_rows(a, columns.size() <= group, copy);
+    }
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
                                    c / kPanel * product.panel_stride + k * product.panel_step;
       const Element* const next = first + group / kPanel * product.panel_stride;
-      // Strips as even_part() cuts them, without its divisions.
-      Range strip{0, 0};
-      for (int64_t s = 0; s < strips; ++s) {
-        strip = {strip.end, strip.end + height + (s < higher ? 1 : 0)};
-        if (strips > 1 && part.end < columns.end) {
+      for (int64_t s = 0; s < strips.count; ++s) {
+        const Range strip = strips[s];
+        if (strips.count > 1 && part.end < columns.end) {
           prefetch_rows(next, product.panel_step, s * fetched,
                         std::min((s + 1) * fetched, depth.size()));
         }
@@ -406,7 +453,9 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
         const float* const residual = last && epilogue.residual.data() != nullptr
                                           ? &epilogue.residual(out_rows.begin, c)
                                           : nullptr;
-        const TileRows tile_rows{&a(strip.begin, 0), a.stride(0), depth.size()};
+        const TileRows tile_rows{
+            kLeft == Left::kColumns ? copy + s * kStripSize : &a(strip.begin, 0), a.stride(0),
+            depth.size()};
         TilePanels<Element> panels{first, product.panel_stride, product.panel_step};
         TileEnd end{.out = &product.out(out_rows.begin, c),
                     .stride = product.out.stride(0),
@@ -414,7 +463,7 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
                     .bias = last && epilogue.bias.data() != nullptr ? &epilogue.bias(c) : nullptr,
                     .residual = activated ? nullptr : residual,
                     .residual_stride = epilogue.residual.stride(0)};
-        multiply_strip<Weights>(strip.size(), tile_rows, panels, part.size(), end);
+        multiply_strip<Weights, kLeft>(strip.size(), tile_rows, panels, part.size(), end);
         if (last && activated) {
           activate(block(epilogue.residual, out_rows, part), block(product.out, out_rows, part));
         }
@@ -426,11 +475,14 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
 void multiply_block(const Product& product, Range rows, Range columns) {
   switch (product.type) {
     case WeightType::float32:
-      return multiply_block_of<Float32>(product, rows, columns);
+      if (product.a.stride(0) == 1 && product.a.stride(1) != 1) {
+        return multiply_block_of<Float32, Left::kColumns>(product, rows, columns);
+      }
+      return multiply_block_of<Float32, Left::kRows>(product, rows, columns);
     case WeightType::float16:
-      return multiply_block_of<Float16>(product, rows, columns);
+      return multiply_block_of<Float16, Left::kRows>(product, rows, columns);
     case WeightType::bfloat16:
-      return multiply_block_of<Bfloat16>(product, rows, columns);
+      return multiply_block_of<Bfloat16, Left::kRows>(product, rows, columns);
   }
 }
 
