@@ -80,6 +80,16 @@ HWY_INLINE Source keys_from(const View<const float, 3>& view, const SequenceRows
   return {&view(sequence.k_begin + first, kv_head, 0), view.stride(0), view.stride(2)};
 }
 
+/// Brings rows [begin, end) of one head near, if they are few: many are fetched as they are read.
+template <class T>
+HWY_INLINE void fetch_head(const View<T, 3>& view, int64_t begin, int64_t end, int64_t head) {
+  constexpr int64_t kFew = 64;
+  if (view.data() == nullptr || end - begin > kFew) return;
+  for (int64_t t = begin; t < end; ++t) {
+    fetch_row({&view(t, head, 0), 0, view.stride(2)}, 0, view.extent(2));
+  }
+}
+
 /// Part of `keys` inside the block of `count` keys from `first`, counted from there.
 HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
   return {static_cast<int32_t>(std::clamp<int64_t>(keys.begin - first, 0, count)),
@@ -214,40 +224,53 @@ HWY_INLINE void clear_between(float* s, Interval outer, Interval inner) {
   }
 }
 
-/// The factors dropout puts on weights: 0 or `kept`, for keys j … j + kLanes of row t, head h.
+/// The factors dropout puts on weights: 0 or `kept`. Rows that are drawn together and asked for one
+/// after the other are drawn once.
 class WeightDropout {
  public:
   explicit WeightDropout(const Attention& a)
-      : key_(a.seed),
+      : seed_(a.seed),
         threshold_(static_cast<uint32_t>(dropout_threshold(a.dropout))),
         kept_(1 / (1 - a.dropout)) {}
 
-  /// factors[0 … count) for keys first …, which is a multiple of kDropoutChunk; as many more as
-  /// make count one.
-  void draw(int64_t t, int64_t head, int64_t first, int64_t count, float* factors) const {
-    for (int64_t j = 0; j < count; j += kDropoutChunk) {
-      draw_chunk(weight_counter(t, head, first + j), factors + j);
+  /// Those for keys first + [0, count), count at most kKeyBlock, of row t, head h; until the next
+  /// call.
+  HWY_INLINE const float* draw(int64_t t, int64_t head, int64_t first, int64_t count) {
+    const PhiloxBlock counter = weight_counter(t, head, first);
+    if (counter != counter_) {
+      counter_ = counter;
+      drawn_ = 0;
     }
+    for (; drawn_ < count; drawn_ += kDrawn) {
+      draw_keys({counter[0] + static_cast<uint32_t>(drawn_), counter[1], counter[2], counter[3]},
+                factors_ + drawn_);
+    }
+    return factors_ + t % kDropoutRows * kKeyBlock;
   }
 
  private:
-  HWY_INLINE void draw_chunk(PhiloxBlock counter, float* factors) const {
-    constexpr int kVectors = kDropoutLanes / kLanes;
+  static constexpr int kVectors = kLanes < 16 ? 2 : 1;  // two hide latency; one wastes less
+  static constexpr int64_t kDrawn = kVectors * kLanes;
+
+  HWY_INLINE void draw_keys(PhiloxBlock counter, float* factors) const {
     const F32 d;
-    Words words[4][kVectors];
-    philox_lanes(counter, key_, words);
-    for (int w = 0; w < 4; ++w) {
+    Words words[kDropoutRows][kVectors];
+    philox_lanes(counter, seed_, words);
+    for (int row = 0; row < kDropoutRows; ++row) {
       for (int n = 0; n < kVectors; ++n) {
-        const auto dropped = hn::Lt(words[w][n], hn::Set(WordTag(), threshold_));
+        const auto dropped = hn::Lt(words[row][n], hn::Set(WordTag(), threshold_));
         hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, kept_)), d,
-                  factors + w * kDropoutLanes + n * kLanes);
+                  factors + row * kKeyBlock + n * kLanes);
       }
     }
   }
 
-  uint64_t key_;
+  uint64_t seed_;
   uint32_t threshold_;
   float kept_;
+  PhiloxBlock counter_{0, 0, 0, 1};  // of what is drawn; at first of no weights
+  int64_t drawn_ = 0;                // keys
+  HWY_ALIGN float factors_[kDropoutRows * kKeyBlock];
 };
 
 }  // namespace HWY_NAMESPACE

@@ -243,8 +243,10 @@ void attention_forward(const Attention& attention, View<float, 3> out, View<floa
   const std::vector<ForwardItem> items = cut_forward(plan);
   const auto run = [&](Observation* observation) {
     const ForwardOutputs outputs{out, lse, observation};
-    parallel_for(static_cast<int64_t>(items.size()),
-                 [&](int64_t i) { attention_forward_item(plan, items[i], outputs); });
+    parallel_panels(
+        std::ssize(items), items_at_once(std::ssize(items)), [&](int64_t begin, int64_t end) {
+          attention_forward_items(plan, std::span(items).subspan(begin, end - begin), outputs);
+        });
   };
   if (observer == nullptr) return run(nullptr);
   check_observer(plan, *observer);

@@ -219,7 +219,6 @@ class Backward {
   /// other rows see.
   HWY_NOINLINE void differentiate(const RowBlock& rows, int64_t first, int64_t count) {
     const F32 d;
-    HWY_ALIGN float factors[kKeyBlock];
     const float cap = plan_.problem.softcap * kLog2E;
     const bool drop = plan_.problem.dropout > 0;
     const Interval any = within(rows.any, first, count);
@@ -232,8 +231,7 @@ class Backward {
       if (slope != nullptr) slopes(p, seen, cap, slope);
       cap_and_bias(plan_, row, first, seen, p);
       if (drop) {
-        dropout_.draw(row.t, row.head, first, seen.end, factors);
-        differentiate_row<true>(row, seen, factors, p, ds);
+        differentiate_row<true>(row, seen, dropout_.draw(row.t, row.head, first, seen.end), p, ds);
       } else {
         differentiate_row<false>(row, seen, nullptr, p, ds);
       }
@@ -322,9 +320,32 @@ class Backward {
   float* lines_ = nullptr;               // [heads][distances]
 };
 
-void backward_item(const BackwardData& data, const BackwardItem& item, double* dtable) {
-  Scratch scratch;
-  Backward(data, item, dtable, scratch).run();
+/// What an item reads and writes, brought near while the one before it is computed.
+HWY_INLINE void fetch_item(const BackwardData& data, const BackwardItem& item) {
+  const SequenceRows& sequence = data.plan.sequences[item.b];
+  const Attention& from = data.plan.problem;
+  const AttentionGradients& to = data.gradients;
+  const int64_t row = sequence.q_begin + item.row_begin, row_end = sequence.q_begin + item.row_end;
+  for (const int32_t h : data.plan.query_heads[item.kv_head]) {
+    fetch_head(from.q, row, row_end, h);
+    fetch_head(data.dout, row, row_end, h);
+    fetch_head(to.dq, row, row_end, h);
+  }
+  const int64_t key = sequence.k_begin + item.key_begin, key_end = sequence.k_begin + item.key_end;
+  fetch_head(from.k, key, key_end, item.kv_head);
+  fetch_head(from.v, key, key_end, item.kv_head);
+  fetch_head(to.dk, key, key_end, item.kv_head);
+  fetch_head(to.dv, key, key_end, item.kv_head);
+}
+
+/// `dtables` has one table per item, or none.
+void backward_items(const BackwardData& data, std::span<const BackwardItem> items,
+                    std::span<std::vector<double>> dtables) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i + 1 < items.size()) fetch_item(data, items[i + 1]);
+    Scratch scratch;
+    Backward(data, items[i], dtables.empty() ? nullptr : dtables[i].data(), scratch).run();
+  }
 }
 
 void backward_rows(BackwardData& data, int64_t b, int64_t begin, int64_t end) {

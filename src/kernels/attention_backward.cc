@@ -20,7 +20,7 @@
 namespace headwise {
 namespace {
 
-HWY_EXPORT(backward_item);
+HWY_EXPORT(backward_items);
 HWY_EXPORT(backward_rows);
 
 constexpr int64_t kEnoughItems = 8;
@@ -99,8 +99,13 @@ void differentiate(BackwardData& data) {
     for (size_t i = 0; i < parts.size(); ++i) {
       parts[i].resize(plan.query_heads[items[i].kv_head].size() * buckets);
     }
-    parallel_for(static_cast<int64_t>(items.size()), [&](int64_t i) {
-      HWY_DYNAMIC_DISPATCH(backward_item)(data, items[i], want_table ? parts[i].data() : nullptr);
+    const auto count = std::ssize(items);
+    parallel_panels(count, items_at_once(count), [&](int64_t begin, int64_t end) {
+      const auto part = [&](auto& of_items) {
+        return std::span(of_items).subspan(of_items.empty() ? 0 : begin,
+                                           of_items.empty() ? 0 : end - begin);
+      };
+      HWY_DYNAMIC_DISPATCH(backward_items)(data, part(items), part(parts));
     });
     if (want_table) add_tables(plan, items, parts, table);
   }

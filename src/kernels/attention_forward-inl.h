@@ -252,13 +252,12 @@ class Forward {
 
   HWY_NOINLINE void drop(const RowBlock& rows, const KeyBlock& block) {
     const F32 d;
-    HWY_ALIGN float factors[kKeyBlock];
-    const WeightDropout dropout(plan_.problem);
+    WeightDropout dropout(plan_.problem);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       float* const s = s_ + r * kScoreStride;
       const Interval keys = within(row.keys, block.first, block.keys);
-      dropout.draw(row.t, row.head, block.first, keys.end, factors);
+      const float* const factors = dropout.draw(row.t, row.head, block.first, keys.end);
       for_each_vector(keys, [&](int64_t j, auto) HEADWISE_LAMBDA {
         hn::Store(hn::Mul(hn::Load(d, s + j), hn::Load(d, factors + j)), d, s + j);
       });
@@ -391,12 +390,27 @@ class Forward {
   float* s_;        // [kRowBlock][kScoreStride] scores, then weights
 };
 
-void forward_item(const AttentionPlan& plan, const ForwardItem& item,
-                  const ForwardOutputs& outputs) {
-  Scratch scratch;
-  Forward forward(plan, item, outputs, scratch);
-  Observation* const seen = outputs.observation;
-  forward.run(seen == nullptr ? nullptr : seen->sums.data() + item.sums);
+/// What an item reads, brought near while the one before it is computed.
+HWY_INLINE void fetch_item(const AttentionPlan& plan, const ForwardItem& item) {
+  const SequenceRows& sequence = plan.sequences[item.b];
+  const Attention& from = plan.problem;
+  for (const int32_t h : plan.query_heads[item.kv_head]) {
+    fetch_head(from.q, sequence.q_begin + item.begin, sequence.q_begin + item.end, h);
+  }
+  const int64_t end = sequence.k_begin + sequence.k_real;
+  fetch_head(from.k, sequence.k_begin, end, item.kv_head);
+  fetch_head(from.v, sequence.k_begin, end, item.kv_head);
+}
+
+void forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
+                   const ForwardOutputs& outputs) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i + 1 < items.size()) fetch_item(plan, items[i + 1]);
+    Scratch scratch;
+    Forward forward(plan, items[i], outputs, scratch);
+    Observation* const seen = outputs.observation;
+    forward.run(seen == nullptr ? nullptr : seen->sums.data() + items[i].sums);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

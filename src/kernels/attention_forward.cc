@@ -12,11 +12,11 @@
 #if HWY_ONCE
 namespace headwise {
 
-HWY_EXPORT(forward_item);
+HWY_EXPORT(forward_items);
 
-void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item,
-                            const ForwardOutputs& outputs) {
-  HWY_DYNAMIC_DISPATCH(forward_item)(plan, item, outputs);
+void attention_forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
+                             const ForwardOutputs& outputs) {
+  HWY_DYNAMIC_DISPATCH(forward_items)(plan, items, outputs);
 }
 
 }  // namespace headwise

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/attention_plan.h"
@@ -45,7 +46,7 @@ struct ForwardOutputs {
   Observation* observation;  // may be null
 };
 
-void attention_forward_item(const AttentionPlan& plan, const ForwardItem& item,
-                            const ForwardOutputs& outputs);
+void attention_forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
+                             const ForwardOutputs& outputs);
 
 }  // namespace headwise

@@ -10,20 +10,18 @@ namespace headwise {
 /// Something is dropped iff its random word is below this: with probability p to 2^-32.
 inline uint64_t dropout_threshold(float p) { return static_cast<uint64_t>(double{p} * 0x1p32); }
 
-/// Keys are drawn in chunks of 64: 16 Philox counters of 4 words, word w of counter c being key 16
-/// w + c of the chunk, so that vectors of up to 16 lanes hold neighbouring keys on every SIMD
-/// target.
-inline constexpr int64_t kDropoutChunk = 64;
-inline constexpr int64_t kDropoutLanes = 16;
+/// The four words of a counter are for four neighbouring rows, counters side by side for
+/// neighbouring keys: vectors of any width hold neighbouring keys, and few keys waste little.
+inline constexpr int64_t kDropoutRows = 4;
 
 inline PhiloxBlock weight_counter(int64_t row, int64_t head, int64_t key) {
-  return {static_cast<uint32_t>(key / kDropoutChunk * kDropoutLanes + key % kDropoutLanes),
-          static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
-          static_cast<uint32_t>(head) << 1};
+  const int64_t rows = row / kDropoutRows;
+  return {static_cast<uint32_t>(key), static_cast<uint32_t>(rows),
+          static_cast<uint32_t>(rows >> 32), static_cast<uint32_t>(head) << 1};
 }
 
 inline uint32_t weight_word(uint64_t seed, int64_t row, int64_t head, int64_t key) {
-  return philox(weight_counter(row, head, key), seed)[key % kDropoutChunk / kDropoutLanes];
+  return philox(weight_counter(row, head, key), seed)[row % kDropoutRows];
 }
 
 /// Odd in its last word, where weight counters are even.

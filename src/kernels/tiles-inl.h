@@ -167,45 +167,61 @@ HWY_INLINE bool pack_rows(Source source, int64_t rows, int64_t columns, float* t
   return is_zero(hn::Add(zeros0, zeros1));
 }
 
-/// Four floats of each of kLanes rows that are `row` apart, as 128-bit blocks: rows 0, 4, 8, … in a
-/// vector.
-HWY_INLINE Vec load_blocks(const float* from, ptrdiff_t row) {
+/// Four floats of each of kLanes / 4 rows, row(0), row(4), … as 128-bit blocks of a vector.
+template <class Row>
+HWY_INLINE Vec load_blocks(const Row& row) {
   const hn::FixedTag<float, 4> d4;
 #if HWY_TARGET <= HWY_AVX3
   const hn::FixedTag<float, 8> d8;
-  const auto low = hn::Combine(d8, hn::LoadU(d4, from + 4 * row), hn::LoadU(d4, from));
-  const auto high = hn::Combine(d8, hn::LoadU(d4, from + 12 * row), hn::LoadU(d4, from + 8 * row));
+  const auto low = hn::Combine(d8, hn::LoadU(d4, row(4)), hn::LoadU(d4, row(0)));
+  const auto high = hn::Combine(d8, hn::LoadU(d4, row(12)), hn::LoadU(d4, row(8)));
   return hn::Combine(F32(), high, low);
 #elif HWY_TARGET <= HWY_AVX2
-  return hn::Combine(F32(), hn::LoadU(d4, from + 4 * row), hn::LoadU(d4, from));
+  return hn::Combine(F32(), hn::LoadU(d4, row(4)), hn::LoadU(d4, row(0)));
 #else
-  (void)row;
-  return hn::LoadU(d4, from);
+  return hn::LoadU(d4, row(0));
 #endif
+}
+
+/// to[c * stride + r] = row(r)[c] for r < kLanes and four columns c; zeros for r >= rows if kSome.
+template <bool kSome, class Row>
+HWY_INLINE void transpose_four(const Row& row, int64_t rows, float* to, int64_t stride) {
+  const F32 d;
+  const hn::Repartition<uint64_t, F32> d64;
+  const Vec a = load_blocks([&](int64_t r) HEADWISE_LAMBDA { return row(r); });
+  const Vec b = load_blocks([&](int64_t r) HEADWISE_LAMBDA { return row(r + 1); });
+  const Vec e = load_blocks([&](int64_t r) HEADWISE_LAMBDA { return row(r + 2); });
+  const Vec f = load_blocks([&](int64_t r) HEADWISE_LAMBDA { return row(r + 3); });
+  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+  const auto ef_low = hn::BitCast(d64, hn::InterleaveLower(d, e, f));
+  const auto ef_high = hn::BitCast(d64, hn::InterleaveUpper(d, e, f));
+  const auto store = [&](auto column, float* at) HEADWISE_LAMBDA {
+    const Vec x = hn::BitCast(d, column);
+    hn::Store(kSome ? hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rows)), x) : x, d, at);
+  };
+  store(hn::InterleaveLower(d64, ab_low, ef_low), to);
+  store(hn::InterleaveUpper(d64, ab_low, ef_low), to + stride);
+  store(hn::InterleaveLower(d64, ab_high, ef_high), to + 2 * stride);
+  store(hn::InterleaveUpper(d64, ab_high, ef_high), to + 3 * stride);
 }
 
 /// to[c * stride + r] = source(r, c) for r < kLanes, c < columns; rows from `rows` on are zeros.
 HWY_INLINE void transpose_strip(Source source, int64_t rows, int64_t columns, float* to,
                                 int64_t stride) {
-  const F32 d;
-  const hn::Repartition<uint64_t, F32> d64;
   int64_t c = 0;
   if (source.column == 1 && rows == kLanes) {
     for (; c + 4 <= columns; c += 4) {
-      const float* const from = source.data + c;
-      const Vec a = load_blocks(from, source.row);
-      const Vec b = load_blocks(from + source.row, source.row);
-      const Vec e = load_blocks(from + 2 * source.row, source.row);
-      const Vec f = load_blocks(from + 3 * source.row, source.row);
-      const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-      const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-      const auto ef_low = hn::BitCast(d64, hn::InterleaveLower(d, e, f));
-      const auto ef_high = hn::BitCast(d64, hn::InterleaveUpper(d, e, f));
-      float* const at = to + c * stride;
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ef_low)), d, at);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ef_low)), d, at + stride);
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ef_high)), d, at + 2 * stride);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ef_high)), d, at + 3 * stride);
+      transpose_four<false>([&](int64_t r)
+                                HEADWISE_LAMBDA { return source.data + r * source.row + c; },
+                            rows, to + c * stride, stride);
+    }
+  } else if (source.column == 1 && rows > 0) {
+    const float* at[kLanes];  // the last row stands in for those that are not there
+    for (int64_t r = 0; r < kLanes; ++r) at[r] = source.data + std::min(r, rows - 1) * source.row;
+    for (; c + 4 <= columns; c += 4) {
+      transpose_four<true>([&](int64_t r) HEADWISE_LAMBDA { return at[r] + c; }, rows,
+                           to + c * stride, stride);
     }
   }
   for (; c < columns; ++c) {
