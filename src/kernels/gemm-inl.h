@@ -310,6 +310,9 @@ inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, i
   }
 }
 
+/// Tiles of this depth take long enough for all of their sums to be fetched.
+inline constexpr int64_t kDeep = 128;
+
 /// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow. Moves `panels`
 /// and `end` on behind the last tile.
 template <class Weights, Left kLeft>
@@ -322,7 +325,8 @@ HWY_INLINE void multiply_strip(int64_t rows, const TileRows& a,
     const int64_t width = (wide ? choice.panels : 1) * kPanel;
     const auto multiply = wide ? choice.wide : choice.narrow;
     if (HWY_LIKELY(c + width <= columns)) {
-      for (int64_t r = 0; r < rows; ++r) hwy::Prefetch(end.out + r * end.stride);
+      const int64_t fetched = a.depth >= kDeep ? width : 1;
+      for (int64_t r = 0; r < rows; ++r) fetch_elements(end.out + r * end.stride, fetched);
       multiply(a, panels, end);
     } else {
       alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
