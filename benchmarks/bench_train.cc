@@ -31,7 +31,6 @@ class Steps {
   void on_every_batch() {
     for (const TrainingBatch& batch : problem_.batches) {
       ++step_;
-      model_.clear_gradients();
       (void)model_.train(batch, {.dropout = kDropout,
                                  .attention_dropout = kDropout,
                                  .label_smoothing = problem_.label_smoothing,

@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void adamw_part(const AdamWStep& step, float* values, const float* gradient, float* m, float* v,
+void adamw_part(const AdamWStep& step, float* values, float* gradient, float* m, float* v,
                 int64_t size) {
   const RowTag d;
   for_vectors(size, [&](int64_t i, int64_t count) HEADWISE_LAMBDA {
@@ -26,6 +26,7 @@ void adamw_part(const AdamWStep& step, float* values, const float* gradient, flo
     const RowVec spread =
         hn::MulAdd(hn::Sqrt(square), hn::Set(d, step.spread), hn::Set(d, step.epsilon));
     const RowVec decayed = hn::Mul(load_some(values + i, count), hn::Set(d, step.kept));
+    store_some(hn::Zero(d), gradient + i, count);
     store_some(mean, m + i, count);
     store_some(square, v + i, count);
     store_some(hn::NegMulAdd(hn::Set(d, step.rate), hn::Div(mean, spread), decayed), values + i,

@@ -43,7 +43,7 @@ void check_size(const char* where, size_t got, size_t expected) {
 
 }  // namespace
 
-void adamw(std::span<float> values, std::span<const float> gradient, std::span<float> m,
+void adamw(std::span<float> values, std::span<float> gradient, std::span<float> m,
            std::span<float> v, const AdamW& settings) {
   check_size("gradient", gradient.size(), values.size());
   check_size("m", m.size(), values.size());

@@ -26,12 +26,16 @@ class PriceOfHeads {
   PriceOfHeads(TrainableModel& model, int64_t heads_left)
       : model_(model), least_(static_cast<double>(heads_left)) {}
 
+  /// The first price is one that the gradients can bear.
+  void before_step() {
+    if (scale_ == 0) scale_ = kFirst * level_of_gradients();
+  }
+
   void after_step(int64_t done, int64_t steps) {
     const auto all = static_cast<double>(model_.heads());
     const double share = static_cast<double>(done) / static_cast<double>(steps);
     const double wanted = all + (least_ - all) * std::min(1., share / kDescent);
     const double too_many = (model_.open_gates() - wanted) / all;
-    if (scale_ == 0) scale_ = kFirst * level_of_gradients();
     logarithm_ += kGrowth * too_many / static_cast<double>(steps);
     logarithm_ = std::clamp(logarithm_, -kMost, kMost);
     // Below 0 if far too few are open: closed gates have no gradient of their own to open them.
@@ -45,7 +49,7 @@ class PriceOfHeads {
   static constexpr double kDamping = 20;   // 5 % too many: twice the price at once
   static constexpr double kMost = 12;
 
-  /// The price whose gradient is as large as the mean one of the loss; 0 if nothing was scored yet.
+  /// The price whose gradient is as large as the mean one of the loss.
   double level_of_gradients() const {
     const Parameter& gates = model_.parameters().back();
     double sum = 0;
@@ -119,6 +123,7 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
                        .rate = rate_of_gates(fine_tune_steps(set.examples, options.training))});
   PriceOfHeads price(student, most);
   FineTuneOptions training = options.training;
+  training.before_step = [&] { price.before_step(); };
   training.progress = [&](int64_t done, int64_t steps, double loss) {
     price.after_step(done, steps);
     if (options.training.progress) options.training.progress(done, steps, loss);

@@ -80,7 +80,6 @@ void take_steps(
   for (int64_t number = 0; number < options.epochs; ++number) {
     const Epoch epoch(examples, batches, number);
     for (int64_t i = 0; i < epoch.batches(); ++i) {
-      model.clear_gradients();
       const std::optional<double> loss =
           pass(epoch.batch(i),
                {.dropout = options.dropout,
@@ -95,7 +94,12 @@ void take_steps(
                      .got = fmt::format("{}", *loss),
                      .hint = "a smaller rate"});
       }
-      if (loss) optimizer.step(done, factor, norm);
+      if (loss) {
+        if (options.before_step) options.before_step();
+        optimizer.step(done, factor, norm);
+      } else {
+        model.clear_gradients();  // gates have some of every pass
+      }
       if (options.progress) options.progress(done, steps, loss.value_or(0));
     }
   }

@@ -23,14 +23,15 @@ class Optimizer {
     Buffer m, v;  // empty for weights that are not trained
   };
 
-  /// The model must outlive it, and what is frozen must be so by now.
+  /// The model must outlive it, and what is frozen must be so by now. Gradients become 0.
   Optimizer(TrainableModel& model, const OptimizerSettings& settings);
 
   /// The norm of the gradients of all trained weights together.
   double gradient_norm() const;
 
-  /// Step number `step`, counted from 1, with gradients of this norm. The schedule's factor
-  /// multiplies all rates: that of the settings, and those that parameters have of their own.
+  /// Step number `step`, counted from 1, with gradients of this norm, which are 0 afterwards. The
+  /// schedule's factor multiplies all rates: that of the settings, and those that parameters have
+  /// of their own.
   void step(int64_t step, double factor, double gradient_norm);
 
   /// One per parameter of the model.

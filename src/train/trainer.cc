@@ -206,7 +206,6 @@ class Trainer {
   Loss add_gradients(const std::vector<TrainingBatch>& parts) {
     int64_t scored = 0;
     for (const TrainingBatch& part : parts) scored += part.scored();
-    setup_.model.clear_gradients();
     Loss sum;
     for (size_t i = 0; i < parts.size(); ++i) {
       const Loss loss = setup_.model.train(

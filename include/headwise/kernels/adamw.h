@@ -18,8 +18,9 @@ struct AdamW {
 };
 
 /// One step: values, and the running means m of the gradient and v of its square, which start as 0.
-/// Throws Error for spans of different sizes and for a step below 1.
-void adamw(std::span<float> values, std::span<const float> gradient, std::span<float> m,
+/// The gradient is left at 0, for the next one to be added up: it is in the caches now. Throws
+/// Error for spans of different sizes and for a step below 1.
+void adamw(std::span<float> values, std::span<float> gradient, std::span<float> m,
            std::span<float> v, const AdamW& settings);
 
 /// Σ x², in double, in an order that depends on the size alone.

@@ -22,8 +22,11 @@ struct FineTuneOptions {
   float dropout = 0, label_smoothing = 0;
   uint64_t seed = 0;
 
-  /// Called after every step, the gradients of which are still there: steps done and all of them,
-  /// and the loss of the last batch. May throw to stop.
+  /// Called before every step, when its gradients are there.
+  std::function<void()> before_step{};
+
+  /// Called after every step: steps done and all of them, and the loss of the last batch. May throw
+  /// to stop.
   std::function<void(int64_t done, int64_t steps, double loss)> progress{};
 };
 
