@@ -30,7 +30,6 @@ void disturb(TrainableModel& model) {
     const auto most = static_cast<float>(0.1 * size / std::ssize(parameter.values));
     for (float& x : parameter.values) x += most * (2 * random.uniform() - 1);
   }
-  model.changed();
 }
 
 class Distill : public testing::TestWithParam<std::string> {};

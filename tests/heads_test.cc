@@ -303,7 +303,6 @@ void train(TrainableModel& model, const TrainingBatch& batch, int steps) {
              .step = step,
              .gradient_scale = 1});
     }
-    model.changed();
   }
 }
 

@@ -147,7 +147,6 @@ TEST(TrainCreate, HeadsThatStartEqualStayEqual) {
       adamw(model.parameters()[p].values, model.parameters()[p].gradient, m[p], v[p],
             {.rate = 1e-2f, .step = step});
     }
-    model.changed();
   }
   EXPECT_NE(gather(model.tensors()[10], Which::values), before);
   EXPECT_EQ(spread_of_heads(model), 0);

@@ -119,7 +119,6 @@ TEST_P(StepsGolden, LossesOfAdamWFollowPyTorch) {
              .step = step + 1,
              .gradient_scale = static_cast<float>(1 / scored)});
     }
-    model.changed();
   }
   EXPECT_LT(worst, 1e-4);
   RecordProperty("worst", std::to_string(worst));

@@ -82,7 +82,6 @@ class Check {
         for (size_t i = 0; i < moved.size(); ++i)
           moved[i] += static_cast<float>(step) * direction[i];
         scatter(moved, tensor);
-        model_.changed();
         return model_.evaluate(batch_, options_).loss;
       };
       expect_slope(tensor.name, expected, at);

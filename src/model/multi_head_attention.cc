@@ -68,15 +68,19 @@ void backward(const Linear& linear) {
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights)
-    : weights_(std::move(weights)) {
-  repack();
-}
-
-void MultiHeadAttention::repack() {
+MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights, Weights how)
+    : weights_(std::move(weights)), packed_(how == Weights::packed) {
+  if (!packed_) return;
   input_ = PackedWeights(shape().cross ? weights_.query() : weights_.in_proj());
   if (shape().cross) source_ = PackedWeights(weights_.key_value());
   output_ = PackedWeights(weights_.output());
+}
+
+void MultiHeadAttention::multiply(View<const float, 2> x, View<const float, 2> weights,
+                                  const PackedWeights& packed, View<float, 2> out,
+                                  const Epilogue& epilogue) const {
+  if (packed_) return linear(x, packed, out, epilogue);
+  gemm(x, transposed(weights), out, epilogue);
 }
 
 void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> source,
@@ -91,7 +95,7 @@ void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> so
   const View<float, 2> all = room(pass.projected, x.extent(0), q + kv);
   point_source(columns(all, q, kv), pass);
   point_queries(columns(all, 0, q), pass);
-  linear(x, input_, all, {.bias = weights_.in_proj_bias()});
+  multiply(x, weights_.in_proj(), input_, all, {.bias = weights_.in_proj_bias()});
 }
 
 void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass) const {
@@ -99,7 +103,7 @@ void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass)
   check_shape("source", source.shape(), {source.extent(0), shape().Cs});
   const View<float, 2> to = room(pass.projected_source, source.extent(0), key_value_width(shape()));
   point_source(to, pass);
-  linear(source, source_, to, {.bias = weights_.key_value_bias()});
+  multiply(source, weights_.key_value(), source_, to, {.bias = weights_.key_value_bias()});
 }
 
 void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) const {
@@ -107,7 +111,7 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
   check_shape("x", x.shape(), {x.extent(0), shape().C});
   const View<float, 2> to = room(pass.projected, x.extent(0), shape().queries());
   point_queries(to, pass);
-  linear(x, input_, to, {.bias = weights_.query_bias()});
+  multiply(x, weights_.query(), input_, to, {.bias = weights_.query_bias()});
 }
 
 void MultiHeadAttention::project_some(View<const float, 2> x, View<const float, 2> some,
@@ -157,7 +161,7 @@ void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue e
   check_pass(pass);
   check_shape("out", out.shape(), {pass.z.extent(0), shape().C});
   epilogue.bias = weights_.output_bias();
-  linear(joined(pass.z), output_, out, epilogue);
+  multiply(joined(pass.z), weights_.output(), output_, out, epilogue);
 }
 
 void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,

@@ -83,8 +83,9 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
       causal_(place.site.kind == AttentionKind::self &&
               stack_config(place.config, place.site.side).causal),
       stream_(place.stream),
-      attention_(MultiHeadAttentionWeights(
-          layer_config(place.config, place.attention, place.site.kind == AttentionKind::cross))),
+      attention_(MultiHeadAttentionWeights(layer_config(place.config, place.attention,
+                                                        place.site.kind == AttentionKind::cross)),
+                 MultiHeadAttention::Weights::plain),
       gradients_(attention_.weights().zeros()),
       relative_(place.relative) {
   const MultiHeadAttentionWeights& weights = attention_.weights();

@@ -104,7 +104,6 @@ class TrainedAttention {
   double balance_loss(const Tape& tape) const;
 
   bool trained() const;
-  void repack() { attention_.repack(); }
   void make_heads_equal();
   void gradient_norms(std::span<double> norms) const;  // [H]
 

@@ -175,7 +175,6 @@ TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& mode
     read_into(files, parameters[i].name + " m", m.span());
     read_into(files, parameters[i].name + " v", v.span());
   }
-  model.changed();
   return state_from(stored);
 }
 
@@ -211,7 +210,6 @@ void Checkpoints::load_mean(const std::vector<int64_t>& steps, TrainableModel& m
     std::ranges::transform(sum, parameter.values.begin(),
                            [&](double total) { return static_cast<float>(total / count); });
   }
-  model.changed();
 }
 
 }  // namespace headwise

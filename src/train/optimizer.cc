@@ -49,6 +49,7 @@ void freeze(TrainableModel& model, std::span<const std::string> places) {
 
 Optimizer::Optimizer(TrainableModel& model, const OptimizerSettings& settings)
     : model_(model), settings_(settings) {
+  model.clear_gradients();
   for (const Parameter& parameter : model.parameters()) {
     const int64_t size = parameter.trained ? std::ssize(parameter.values) : 0;
     moments_.push_back({.m = Buffer::zeros(size), .v = Buffer::zeros(size)});
@@ -80,7 +81,6 @@ void Optimizer::step(int64_t step, double factor, double gradient_norm) {
            .step = step,
            .gradient_scale = static_cast<float>(clipped)});
   }
-  model_.changed();
 }
 
 }  // namespace headwise

@@ -76,11 +76,6 @@ struct TrainableModel::Parts {
     for (Declarations::Tensor& tensor : declared.tensors) {
       tensors.push_back(std::move(tensor.stored));
     }
-    repack();
-  }
-
-  void repack() {
-    for (TrainedAttention* attention : network->attentions()) attention->repack();
   }
 
   void set_switches() {
@@ -306,7 +301,6 @@ void TrainableModel::settle_gates() {
   }
   parts_->parameters.pop_back();
   parts_->gates.reset();
-  changed();
 }
 
 void TrainableModel::clear_gradients() {
@@ -314,8 +308,6 @@ void TrainableModel::clear_gradients() {
     std::ranges::fill(parameter.gradient, 0.f);
   }
 }
-
-void TrainableModel::changed() { parts_->repack(); }
 
 std::span<Parameter> TrainableModel::parameters() { return parts_->parameters; }
 std::span<const StoredTensor> TrainableModel::tensors() const { return parts_->tensors; }

@@ -169,7 +169,11 @@ class MultiHeadAttention {
     bool add_to_dsource = false;
   };
 
-  explicit MultiHeadAttention(MultiHeadAttentionWeights weights);
+  /// Packed weights are copied in the order that products read them, once: what is written to
+  /// weights() later does not count. Plain ones are read as they are, for training. Results are the
+  /// same.
+  enum class Weights { packed, plain };
+  explicit MultiHeadAttention(MultiHeadAttentionWeights weights, Weights how = Weights::packed);
 
   /// x [T, C]; source [S, Cs] in cross attention, none in self attention. Their columns are
   /// contiguous.
@@ -214,13 +218,12 @@ class MultiHeadAttention {
   void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
                         const InputGradients& inputs, MultiHeadAttentionWeights* gradients) const;
 
-  /// Who changes the weights calls repack(), or forward goes on with the old ones.
   const MultiHeadAttentionWeights& weights() const { return weights_; }
-  void repack();
-
   const MultiHeadAttentionShape& shape() const { return weights_.shape(); }
 
  private:
+  void multiply(View<const float, 2> x, View<const float, 2> weights, const PackedWeights& packed,
+                View<float, 2> out, const Epilogue& epilogue) const;
   void point_queries(View<float, 2> rows, Pass& pass) const;
   void point_source(View<float, 2> rows, Pass& pass) const;
   void check_cross(const char* where) const;
@@ -231,6 +234,7 @@ class MultiHeadAttention {
   void backward_groups(const Attention& all, Pass& pass, const AttentionGradients& gradients) const;
 
   MultiHeadAttentionWeights weights_;
+  bool packed_;
   PackedWeights input_;   // all projections in self attention, those of queries in cross attention
   PackedWeights source_;  // keys and values in cross attention
   PackedWeights output_;

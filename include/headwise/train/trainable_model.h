@@ -140,9 +140,6 @@ class TrainableModel {
 
   void clear_gradients();
 
-  /// Who changes values calls this before the next pass.
-  void changed();
-
   std::span<Parameter> parameters();
   std::span<const StoredTensor> tensors() const;
 
