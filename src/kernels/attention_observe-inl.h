@@ -20,15 +20,16 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise {
 namespace HWY_NAMESPACE {
 
-/// The first key in `keys` whose score is `value`, or -1. Compares them all: leaving at the first
-/// one found would be mispredicted nearly every time.
-HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
+/// The first key in `keys` whose score is `value`, or -1; scores(j) are a vector's. Compares them
+/// all: leaving at the first one found would be mispredicted nearly every time.
+template <class Scores>
+HWY_INLINE int32_t find_first(Interval keys, float value, const Scores& scores) {
   const F32 d;
   const Vec none = hn::Set(d, static_cast<float>(kKeyBlock)), wanted = hn::Set(d, value);
   Vec first = none;
   Vec index = hn::Iota(d, static_cast<float>(keys.begin / kLanes * kLanes));
   for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-    auto found = hn::Eq(hn::Load(d, s + j), wanted);
+    auto found = hn::Eq(scores(j), wanted);
     if constexpr (masked()) found = hn::And(found, inside(keys, j));
     first = hn::Min(first, hn::IfThenElse(found, index, none));
     index = hn::Add(index, hn::Set(d, static_cast<float>(kLanes)));
@@ -89,29 +90,33 @@ class RowObserver {
   /// Row r's scores have a new maximum among `keys` of the block at `first`.
   HWY_INLINE void new_maximum(int64_t r, const float* s, Interval keys, int64_t first,
                               float maximum) {
-    const int32_t at = find_first(s, keys, maximum);
-    if (at >= 0) largest_[r] = static_cast<int32_t>(first + at);
+    const int32_t at = find_first(
+        keys, maximum, [&](int64_t j) HEADWISE_LAMBDA { return hn::Load(F32(), s + j); });
+    if (at < 0) return;
+    largest_[r] = static_cast<int32_t>(first + at);
+    if (left_out_ != nullptr && left_out_[at] == 0) {
+      kept_score_[r] = maximum;
+      kept_[r] = largest_[r];
+    }
   }
 
   /// Row r's scores, before they become weights; none of them is above `bound`.
   HWY_INLINE void scores(int64_t r, const float* s, Interval keys, int64_t first, float bound) {
     if (left_out_ == nullptr || bound <= kept_score_[r]) return;
     const F32 d;
+    const auto kept = [&](int64_t j) HEADWISE_LAMBDA {
+      return hn::Add(hn::Load(d, s + j), hn::Load(d, left_out_ + j));
+    };
     Vec largest = hn::Set(d, -kInfinity);
     for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-      Vec x = hn::Add(hn::Load(d, s + j), hn::Load(d, left_out_ + j));
+      Vec x = kept(j);
       if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
       largest = hn::Max(largest, x);
     });
     const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
-    if (maximum <= kept_score_[r]) return;
-    for (int64_t j = keys.begin; j < keys.end; ++j) {
-      if (s[j] + left_out_[j] == maximum) {
-        kept_score_[r] = maximum;
-        kept_[r] = static_cast<int32_t>(first + j);
-        return;
-      }
-    }
+    if (!(maximum > kept_score_[r])) return;
+    kept_score_[r] = maximum;
+    kept_[r] = static_cast<int32_t>(first + find_first(keys, maximum, kept));
   }
 
   /// The numbers that row r is compared with, which every head reads again: of many keys they are
