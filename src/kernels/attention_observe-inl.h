@@ -27,7 +27,7 @@ HWY_INLINE int32_t find_first(Interval keys, float value, const Scores& scores) 
   const F32 d;
   const Vec none = hn::Set(d, static_cast<float>(kKeyBlock)), wanted = hn::Set(d, value);
   Vec first = none;
-  Vec index = hn::Iota(d, static_cast<float>(keys.begin / kLanes * kLanes));
+  Vec index = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<float>(keys.begin / kLanes * kLanes)));
   for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
     auto found = hn::Eq(scores(j), wanted);
     if constexpr (masked()) found = hn::And(found, inside(keys, j));
