@@ -98,18 +98,17 @@ class Contributions : public Watcher {
 
   void finish(std::span<Measures> heads, Evidence&) override {
     for (const auto& [first, site] : sites_) {
-      parallel_for(std::ssize(site.factors), [&, first = first, &site = site](int64_t h) {
+      for (int64_t h = 0; h < std::ssize(site.factors); ++h) {
         const Sums& sums = sums_[first + h];
         Measures& head = heads[first + h];
         head.add("contribution_norm", {.value = sums.share.mean(), .n = sums.share.n});
         head.add("constancy", {.value = constancy(site, h, sums), .n = sums.rows});
-      });
+      }
     }
   }
 
  private:
   struct Site {
-    const MultiHeadAttention* layer = nullptr;
     std::vector<PackedWeights> factors{};  // per head
     std::vector<double> mean{};            // [H, Dv]: sums of z
   };
@@ -123,10 +122,9 @@ class Contributions : public Watcher {
 
   Site& prepare(const AttentionSite& site, const MultiHeadAttention& layer) {
     Site& state = sites_[site.first];
-    if (state.layer != nullptr) return state;
+    if (!state.factors.empty()) return state;
     const MultiHeadAttentionShape& s = layer.shape();
     const View<const float, 2> output = layer.weights().output();  // [C, H Dv]
-    state.layer = &layer;
     state.mean.resize(s.H * s.Dv);
     state.factors.resize(s.H);
     parallel_for(s.H, [&](int64_t h) {
@@ -138,18 +136,16 @@ class Contributions : public Watcher {
     return state;
   }
 
-  /// |W mean z|^2 / mean |c|^2
+  /// |L' mean z|^2 / mean |c|^2
   static double constancy(const Site& site, int64_t head, const Sums& sums) {
-    const View<const float, 2> output = site.layer->weights().output();
-    const int64_t Dv = site.layer->shape().Dv;
-    double squares = 0;
-    for (int64_t c = 0; c < output.extent(0); ++c) {
-      double sum = 0;
-      for (int64_t at = head * Dv; at < (head + 1) * Dv; ++at) sum += output(c, at) * site.mean[at];
-      squares += sum * sum;
-    }
+    const int64_t Dv = site.factors[head].inputs();
     const auto rows = static_cast<double>(sums.rows);
-    return squares / rows / sums.squares;
+    std::vector<float> mean(Dv), turned(Dv);
+    for (int64_t d = 0; d < Dv; ++d) {
+      mean[d] = static_cast<float>(site.mean[head * Dv + d] / rows);
+    }
+    linear({mean.data(), {1, Dv}}, site.factors[head], {turned.data(), {1, Dv}});
+    return sum_of_squares(turned) * rows / sums.squares;
   }
 
   std::map<int64_t, Site> sites_;  // by AttentionSite::first
