@@ -218,6 +218,12 @@ TEST(AttentionErrors, Observer) {
   watched("a given key past its sequence", [](Watch& w) { w.given[1] = 3; });
   watched("a given key below none", [](Watch& w) { w.given[1] = -2; });
   watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
+  watched("compared rows", [](Watch& w) { w.observer.compared = w.observer.compared.first(6); });
+  watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = 7; });
+  watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = -2; });
+  watched("correlation", [](Watch& w) {
+    w.observer.correlation = {w.correlation.data(), {w.observer.compared_with.extent(0), 3}};
+  });
   watched("left out", [](Watch& w) { w.observer.left_out = w.observer.left_out.first(6); });
   watched("largest", [](Watch& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });
   watched("largest kept", [](Watch& w) { w.observer.largest_kept = {w.largest.data(), {6, 4}}; });

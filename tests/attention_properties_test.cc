@@ -239,6 +239,7 @@ std::vector<uint64_t> everything(const Problem& problem) {
   append_bits(bits, watch.largest);
   append_bits(bits, watch.largest_kept);
   append_bits(bits, watch.given_weight);
+  append_bits(bits, watch.correlation);
   for (const HeadStatistics& head : watch.observer.heads) {
     std::vector<Tally> tallies = {head.entropy,        head.entropy_ratio, head.confidence,
                                   head.mass_first,     head.mass_last,     head.mass_given,

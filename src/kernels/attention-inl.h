@@ -192,9 +192,10 @@ HWY_INLINE bool cap_and_bias(const AttentionPlan& plan, const Row& row, int64_t 
 /// Lanes of the vector at key j that are inside `keys`.
 HWY_INLINE hn::Mask<F32> inside(Interval keys, int64_t j) {
   const hn::RebindToSigned<F32> di;
-  const auto key = hn::Iota(di, static_cast<int32_t>(j));
-  return hn::RebindMask(
-      F32(), hn::And(hn::Gt(key, hn::Set(di, keys.begin - 1)), hn::Lt(key, hn::Set(di, keys.end))));
+  const auto lane = hn::Iota(di, 0);  // a constant: from j on it would be stored lane by lane
+  const auto before = hn::Set(di, keys.begin - 1 - static_cast<int32_t>(j));
+  const auto end = hn::Set(di, keys.end - static_cast<int32_t>(j));
+  return hn::RebindMask(F32(), hn::And(hn::Gt(lane, before), hn::Lt(lane, end)));
 }
 
 /// Calls call(j, masked) for the vectors that hold `keys`; masked (a constant) where some lanes are

@@ -38,6 +38,30 @@ std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
   return items;
 }
 
+/// Every row that is compared has a number for each of its keys.
+void check_compared(const AttentionPlan& plan, const AttentionObserver& observer) {
+  const View<const float, 2>& numbers = observer.compared_with;
+  const int64_t R = numbers.extent(0), columns = numbers.extent(1);
+  check_view("the observer's compared_with", numbers, {R, columns}, true);
+  check_view("the observer's correlation", observer.correlation, {R, plan.H}, R == 0);
+  if (R > 0 && columns > 1 && numbers.stride(1) != 1) {
+    throw Error({.what = "attention: the observer's compared_with has gaps between the keys",
+                 .got = fmt::format("a stride of {}", numbers.stride(1)),
+                 .expected = "1"});
+  }
+  for (int64_t b = 0; b < plan.B && !observer.compared.empty(); ++b) {
+    const SequenceRows& sequence = plan.sequences[b];
+    for (int64_t t = sequence.q_begin; t < sequence.q_begin + sequence.q_rows; ++t) {
+      const int64_t index = observer.compared[t];
+      if (index == -1 || (index >= 0 && index < R && sequence.k_rows <= columns)) continue;
+      throw Error({.what = "attention: the observer has no numbers for a compared row",
+                   .where = fmt::format("row {}, with {} keys", t, sequence.k_rows),
+                   .got = fmt::format("number {} of compared_with, [{}, {}]", index, R, columns),
+                   .expected = "-1, or a row of it that has all keys"});
+    }
+  }
+}
+
 void check_observer(const AttentionPlan& plan, const AttentionObserver& observer) {
   const auto count = [](const char* name, size_t got, int64_t expected) {
     if (got == 0 || static_cast<int64_t>(got) == expected) return;
@@ -48,6 +72,7 @@ void check_observer(const AttentionPlan& plan, const AttentionObserver& observer
   count("heads", observer.heads.size(), plan.H);
   count("given keys", observer.given_key.size(), plan.T);
   count("left out keys", observer.left_out.size(), plan.S);
+  count("compared rows", observer.compared.size(), plan.T);
   for (int64_t b = 0; b < plan.B && !observer.given_key.empty(); ++b) {
     const SequenceRows& sequence = plan.sequences[b];
     for (int64_t t = sequence.q_begin; t < sequence.q_begin + sequence.q_rows; ++t) {
@@ -64,6 +89,7 @@ void check_observer(const AttentionPlan& plan, const AttentionObserver& observer
   check_view("the observer's largest", observer.largest, {plan.T, plan.H}, true);
   check_view("the observer's largest_kept", observer.largest_kept, {plan.T, plan.H}, true);
   check_view("the observer's given_weight", observer.given_weight, {plan.T, plan.H}, true);
+  check_compared(plan, observer);
 }
 
 /// Counts the offsets d in [-8, 8] at which each row sees a key, from first and last ones.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_forward.h"
@@ -101,6 +102,9 @@ class Forward {
     if (observer.largest.data() != nullptr) observer.largest(t, h) = -1;
     if (observer.largest_kept.data() != nullptr) observer.largest_kept(t, h) = -1;
     if (observer.given_weight.data() != nullptr) observer.given_weight(t, h) = 0;
+    if (observer.correlation.data() != nullptr && observer.compared[t] >= 0) {
+      observer.correlation(observer.compared[t], h) = std::numeric_limits<float>::quiet_NaN();
+    }
   }
 
   template <bool kObserve>
@@ -216,6 +220,7 @@ class Forward {
     if constexpr (kObserve) {
       if (maximum > maximum_[r]) observer->new_maximum(r, s, keys, block.first, maximum);
       observer->scores(r, s, keys, block.first, maximum);
+      observer->fetch(r, keys, block.first);
     }
     return maximum;
   }

@@ -13,20 +13,23 @@
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_forward.h"
+#include "kernels/comoments.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise {
 namespace HWY_NAMESPACE {
 
-/// The first key in `keys` whose score is `value`, or -1. Compares them all: leaving at the first
-/// one found would be mispredicted nearly every time.
-HWY_INLINE int32_t find_first(const float* s, Interval keys, float value) {
+/// The first key in `keys` whose score is `value`, or -1; scores(j) are a vector's. Compares them
+/// all: leaving at the first one found would be mispredicted nearly every time.
+template <class Scores>
+HWY_INLINE int32_t find_first(Interval keys, float value, const Scores& scores) {
   const F32 d;
   const Vec none = hn::Set(d, static_cast<float>(kKeyBlock)), wanted = hn::Set(d, value);
   Vec first = none;
-  Vec index = hn::Iota(d, static_cast<float>(keys.begin / kLanes * kLanes));
+  Vec index = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<float>(keys.begin / kLanes * kLanes)));
   for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-    auto found = hn::Eq(hn::Load(d, s + j), wanted);
+    auto found = hn::Eq(scores(j), wanted);
     if constexpr (masked()) found = hn::And(found, inside(keys, j));
     first = hn::Min(first, hn::IfThenElse(found, index, none));
     index = hn::Add(index, hn::Set(d, static_cast<float>(kLanes)));
@@ -57,6 +60,7 @@ class RowObserver {
     largest_ = scratch.take<int32_t>(padded);
     std::fill_n(largest_, padded, -1);
     if (observer_.cross) no_distance_ = scratch.zeros<float>(kKeyBlock);
+    if (!observer_.compared.empty()) comoments_ = scratch.zeros<Comoments>(padded);
     if (observer_.largest_kept.data() != nullptr) {
       kept_score_ = scratch.take<float>(padded);
       kept_ = scratch.take<int32_t>(padded);
@@ -86,29 +90,41 @@ class RowObserver {
   /// Row r's scores have a new maximum among `keys` of the block at `first`.
   HWY_INLINE void new_maximum(int64_t r, const float* s, Interval keys, int64_t first,
                               float maximum) {
-    const int32_t at = find_first(s, keys, maximum);
-    if (at >= 0) largest_[r] = static_cast<int32_t>(first + at);
+    const int32_t at = find_first(
+        keys, maximum, [&](int64_t j) HEADWISE_LAMBDA { return hn::Load(F32(), s + j); });
+    if (at < 0) return;
+    largest_[r] = static_cast<int32_t>(first + at);
+    if (left_out_ != nullptr && left_out_[at] == 0) {
+      kept_score_[r] = maximum;
+      kept_[r] = largest_[r];
+    }
   }
 
   /// Row r's scores, before they become weights; none of them is above `bound`.
   HWY_INLINE void scores(int64_t r, const float* s, Interval keys, int64_t first, float bound) {
     if (left_out_ == nullptr || bound <= kept_score_[r]) return;
     const F32 d;
+    const auto kept = [&](int64_t j) HEADWISE_LAMBDA {
+      return hn::Add(hn::Load(d, s + j), hn::Load(d, left_out_ + j));
+    };
     Vec largest = hn::Set(d, -kInfinity);
     for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
-      Vec x = hn::Add(hn::Load(d, s + j), hn::Load(d, left_out_ + j));
+      Vec x = kept(j);
       if constexpr (masked()) x = hn::IfThenElse(inside(keys, j), x, hn::Set(d, -kInfinity));
       largest = hn::Max(largest, x);
     });
     const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
-    if (maximum <= kept_score_[r]) return;
-    for (int64_t j = keys.begin; j < keys.end; ++j) {
-      if (s[j] + left_out_[j] == maximum) {
-        kept_score_[r] = maximum;
-        kept_[r] = static_cast<int32_t>(first + j);
-        return;
-      }
-    }
+    if (!(maximum > kept_score_[r])) return;
+    kept_score_[r] = maximum;
+    kept_[r] = static_cast<int32_t>(first + find_first(keys, maximum, kept));
+  }
+
+  /// The numbers that row r is compared with, which every head reads again: of many keys they are
+  /// more than a cache holds, and on their way while other rows are worked on.
+  HWY_INLINE void fetch(int64_t r, Interval keys, int64_t first) const {
+    const float* const y = numbers(r, first);
+    constexpr int64_t kLine = kAlignment / sizeof(float);
+    for (int64_t j = keys.begin; y != nullptr && j < keys.end; j += kLine) hwy::Prefetch(y + j);
   }
 
   const float* distance_line(int64_t r, int64_t first) const {
@@ -126,6 +142,7 @@ class RowObserver {
     scale(distance_ + r * kLanes, kLanes, alpha);
     scale(mass_ + r * HeadSums::kMasses, HeadSums::kMasses, alpha);
     for (int64_t g = 0; g < sets_; ++g) set_mass_[r * sets_ + g] *= alpha;
+    if (comoments_ != nullptr) comoments_[r].scale_x(alpha);
   }
 
   /// Row r's weights on `keys` of the block at `first`; entropy = sum e t and distance = sum e |i -
@@ -135,6 +152,8 @@ class RowObserver {
     add(entropy_ + r * kLanes, entropy);
     add(distance_ + r * kLanes, distance);
     pick(r, e, keys, first);
+    const float* const y = numbers(r, first);
+    if (y != nullptr) comoments_[r].add(comoments(e, y, keys));
   }
 
   /// The weights e of a tile's rows from row r0 on, on key sets; 0 for keys in `any` that a row
@@ -177,6 +196,52 @@ class RowObserver {
     for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d))) {
       hn::Store(hn::Mul(hn::Load(d, data + i), hn::Set(d, factor)), d, data + i);
     }
+  }
+
+  /// The numbers that row r is compared with, from key `first` on, or null.
+  HWY_INLINE const float* numbers(int64_t r, int64_t first) const {
+    const int64_t index = comoments_ == nullptr ? -1 : observer_.compared[rows_[r].t];
+    return index < 0 ? nullptr : &observer_.compared_with(index, first);
+  }
+
+  /// Of weights x and numbers y on the keys whose numbers are not NaN. Means come first: where
+  /// numbers hardly vary, sums of their squares would lose it.
+  static HWY_INLINE Comoments comoments(const float* x, const float* y, Interval keys) {
+    const F32 d;
+    const Vec nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+    const auto number_at = [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      if constexpr (!masked()) return hn::LoadU(d, y + j);
+      const Vec some = load_some(y + j, std::min<int64_t>(kLanes, keys.end - j));
+      return hn::IfThenElse(inside(keys, j), some, nan);
+    };
+    Comoments part;
+    Vec sum_x = hn::Zero(d), sum_y = hn::Zero(d);
+    for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      const Vec number = number_at(j, masked);
+      const auto counted = hn::Eq(number, number);
+      part.n += static_cast<int64_t>(hn::CountTrue(d, counted));
+      sum_x = hn::Add(sum_x, hn::IfThenElseZero(counted, hn::Load(d, x + j)));
+      sum_y = hn::Add(sum_y, hn::IfThenElseZero(counted, number));
+    });
+    if (part.n == 0) return part;
+    part.mean_x = hn::GetLane(hn::SumOfLanes(d, sum_x)) / static_cast<double>(part.n);
+    part.mean_y = hn::GetLane(hn::SumOfLanes(d, sum_y)) / static_cast<double>(part.n);
+    const Vec mean_x = hn::Set(d, static_cast<float>(part.mean_x));
+    const Vec mean_y = hn::Set(d, static_cast<float>(part.mean_y));
+    Vec xx = hn::Zero(d), yy = hn::Zero(d), xy = hn::Zero(d);
+    for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+      const Vec number = number_at(j, masked);
+      const auto counted = hn::Eq(number, number);
+      const Vec off_x = hn::IfThenElseZero(counted, hn::Sub(hn::Load(d, x + j), mean_x));
+      const Vec off_y = hn::IfThenElseZero(counted, hn::Sub(number, mean_y));
+      xx = hn::MulAdd(off_x, off_x, xx);
+      yy = hn::MulAdd(off_y, off_y, yy);
+      xy = hn::MulAdd(off_x, off_y, xy);
+    });
+    part.xx = hn::GetLane(hn::SumOfLanes(d, xx));
+    part.yy = hn::GetLane(hn::SumOfLanes(d, yy));
+    part.xy = hn::GetLane(hn::SumOfLanes(d, xy));
+    return part;
   }
 
   /// Weights on single keys.
@@ -241,7 +306,8 @@ class RowObserver {
   int32_t* largest_;
   float* kept_score_ = nullptr;
   int32_t* kept_ = nullptr;
-  float* left_out_ = nullptr;  // [kKeyBlock], -infinity where the key is left out
+  Comoments* comoments_ = nullptr;  // of weights and the numbers that they are compared with
+  float* left_out_ = nullptr;       // [kKeyBlock], -infinity where the key is left out
 };
 
 HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* inverse,
@@ -277,6 +343,10 @@ HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* i
     if (observer_.given_weight.data() != nullptr) {
       observer_.given_weight(row.t, row.head) =
           inv * mass_[r * HeadSums::kMasses + HeadSums::kGiven];
+    }
+    if (comoments_ != nullptr && observer_.compared[row.t] >= 0) {
+      observer_.correlation(observer_.compared[row.t], row.head) =
+          static_cast<float>(comoments_[r].correlation());
     }
   }
   sums.entropy += entropy;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "headwise/kernels/simd.h"
 #include "kernels/attention_bounds.h"
@@ -60,6 +61,26 @@ bool as_large(const std::vector<double>& p, int32_t got, int32_t expected, doubl
   return p[got] >= p[expected] * (1 - 2 * bound) - kFlushed;
 }
 
+/// How far a correlation may be off. Of vectors off their means by a and b it is the cosine, and
+/// moves by at most twice what a and b are moved by, relative to their lengths.
+double correlation_bound(const std::vector<double>& p, const float* numbers, double weight_bound) {
+  std::vector<double> x, y;
+  for (size_t j = 0; j < p.size(); ++j) {
+    if (p[j] == 0 || std::isnan(numbers[j])) continue;
+    x.push_back(p[j]);
+    y.push_back(numbers[j]);
+  }
+  const auto n = static_cast<double>(x.size());
+  const auto magnified = [&](const std::vector<double>& values) {  // length, and off the mean
+    double sum = 0, squares = 0, off = 0;
+    for (const double v : values) sum += v, squares += v * v;
+    for (const double v : values) off += (v - sum / n) * (v - sum / n);
+    return std::sqrt(squares / off);
+  };
+  const double sums = kUnit * (n + kFunction);
+  return 2 * (magnified(x) * (weight_bound + sums) + magnified(y) * sums);
+}
+
 struct Case {
   Problem problem;
   bool cross;
@@ -86,6 +107,15 @@ void expect_observed(const Case& one, const Bounds& bounds, const Watch& got,
       expect_largest(got.largest_kept[at], expected.largest_kept[at]);
       EXPECT_NEAR(got.given_weight[at], expected.given_weight[at], limits.mass) << "row " << t;
       limits.near_ties += got.largest[at] != expected.largest[at];
+      if (expected.compared[t] < 0) continue;
+      const float right = expected.correlation[expected.compared[t] * heads + h];
+      const float correlation = got.correlation[got.compared[t] * heads + h];
+      if (std::isnan(right) && std::isnan(correlation)) continue;
+      const double bound =
+          correlation_bound(attention_weights_ref(attention, t, h),
+                            &expected.observer.compared_with(expected.compared[t], 0), limits.mass);
+      if (bound > 0.1) continue;  // rounding may decide whether the weights vary
+      EXPECT_NEAR(correlation, right, bound) << "row " << t;
     }
     expect_head(got.observer.heads[h], expected.observer.heads[h], limits, keys);
   }
@@ -167,6 +197,40 @@ TEST(AttentionObserver, StatisticsAddUp) {
   EXPECT_EQ(a.mass_key_set[1].sum, 4);
   EXPECT_EQ(a.offset_share[16].n, 4);
   EXPECT_EQ(a.mass_diagonal.sum, 1);
+}
+
+/// Weights that differ in their last digits only are not correlated with anything, nor are equal
+/// numbers, nor fewer than three.
+TEST(AttentionObserver, CorrelatesWhatVaries) {
+  Problem problem({.sequences = {{300, 300}}, .mask = {.causal = true}});
+  const auto correlations = [&] {
+    const Attention attention = problem.attention();
+    Watch watch(attention, false, 1);
+    std::iota(watch.compared.begin(), watch.compared.end(), 0);
+    watch.numbers.assign(300 * 300, 0.25f);
+    for (int64_t i = 0; i < 300; ++i) {
+      if (i % 2 == 0) watch.numbers[i * 300] = 0.5f;
+    }
+    watch.correlation.assign(300 * 2, 77);
+    watch.observer.compared_with = {watch.numbers.data(), {300, 300}};
+    watch.observer.correlation = {watch.correlation.data(), {300, 2}};
+    Array<float, 3> out({300, 2, 8});
+    attention_forward(attention, out.view(), {}, &watch.observer);
+    return watch.correlation;
+  };
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target);
+    const std::vector<float> some = correlations();
+    for (int64_t i = 0; i < 300; ++i) {
+      EXPECT_EQ(std::isnan(some[2 * i]), i < 2 || i % 2 == 1) << target << " row " << i;
+    }
+  }
+  problem.q.fill([] { return 0.0f; });
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target);
+    for (const float correlation : correlations()) EXPECT_TRUE(std::isnan(correlation)) << target;
+  }
+  set_simd_target("");
 }
 
 /// Queries of zero make all scores equal: the largest is the first key that is seen.

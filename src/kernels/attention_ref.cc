@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 
 #include "kernels/attention_random.h"
 
@@ -237,6 +238,28 @@ void observe_diagonal(const Sequence& s, int64_t i, const Softmax& row, HeadStat
   count(head.mass_diagonal, mass);
 }
 
+/// Pearson's correlation of the weights on the keys that are seen with their numbers, if not NaN.
+double correlation(const Attention& a, const Sequence& s, int64_t i, const Softmax& row,
+                   const View<const float, 2>& numbers, int64_t index) {
+  std::vector<double> x, y;
+  for (int64_t j = 0; j < s.keys; ++j) {
+    if (!sees(a, s, i, j) || std::isnan(numbers(index, j))) continue;
+    x.push_back(row.p[j]);
+    y.push_back(numbers(index, j));
+  }
+  const auto n = static_cast<double>(x.size());
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / n;
+  double xx = 0, yy = 0, xy = 0;
+  for (size_t k = 0; k < x.size(); ++k) {
+    xx += (x[k] - mean_x) * (x[k] - mean_x);
+    yy += (y[k] - mean_y) * (y[k] - mean_y);
+    xy += (x[k] - mean_x) * (y[k] - mean_y);
+  }
+  const bool varies = xx > 1e-12 * n * mean_x * mean_x && yy > 1e-12 * n * mean_y * mean_y;
+  return n >= 3 && varies ? xy / std::sqrt(xx * yy) : std::nan("");
+}
+
 void observe(const Attention& a, const Sequence& s, int64_t i, int64_t h, const Softmax& row,
              AttentionObserver& observer) {
   if (row.visible == 0) return;
@@ -255,6 +278,11 @@ void observe(const Attention& a, const Sequence& s, int64_t i, int64_t h, const 
     observer.largest_kept(t, h) =
         static_cast<int32_t>(largest_key(a, s, i, row, observer.left_out));
   }
+  if (!observer.compared.empty() && observer.compared[t] >= 0) {
+    const int64_t index = observer.compared[t];
+    observer.correlation(index, h) =
+        static_cast<float>(correlation(a, s, i, row, observer.compared_with, index));
+  }
   if (observer.given_key.empty() || !sees(a, s, i, observer.given_key[t])) return;
   count(head.mass_given, row.p[observer.given_key[t]]);
   if (!observer.given_weight.empty()) {
@@ -270,6 +298,7 @@ void begin_observing(const Attention& a, AttentionObserver& observer) {
   fill(observer.largest, int32_t{-1});
   fill(observer.largest_kept, int32_t{-1});
   fill(observer.given_weight, 0.0f);
+  fill(observer.correlation, std::numeric_limits<float>::quiet_NaN());
 }
 
 /// sum_j drop(p[j]) * v[j], the output of one row before its gate.

@@ -234,14 +234,21 @@ Watch::Watch(const Attention& attention, bool cross, uint64_t seed) {
   const int64_t keys = attention.k.extent(0);
   for (int64_t i = 0; i < kSets * keys; ++i) sets.push_back(chance(random, 0.3f) ? 3 : 0);
   for (int64_t i = 0; i < keys; ++i) left_out.push_back(chance(random, 0.4f));
+  int64_t most_keys = 0, compared_rows = 0;
   for (int64_t t = 0; t < rows; ++t) {
     const int64_t b = sequence_of(attention, t);
     const auto offsets = attention.k_offsets.empty() ? attention.q_offsets : attention.k_offsets;
     given.push_back(between(random, -1, offsets[b + 1] - offsets[b] - 1));
+    most_keys = std::max(most_keys, offsets[b + 1] - offsets[b]);
+    compared.push_back(chance(random, 0.3f) ? compared_rows++ : -1);
+  }
+  for (int64_t i = 0; i < compared_rows * most_keys; ++i) {
+    numbers.push_back(chance(random, 0.2f) ? kNaN : 0.5f + random.uniform());
   }
   largest.assign(rows * heads, 77);
   largest_kept.assign(rows * heads, 77);
   given_weight.assign(rows * heads, 77);
+  correlation.assign(compared_rows * heads, 77);
   observer.cross = cross;
   observer.key_sets = {sets.data(), {kSets, keys}};
   observer.given_key = given;
@@ -249,6 +256,9 @@ Watch::Watch(const Attention& attention, bool cross, uint64_t seed) {
   observer.largest = {largest.data(), {rows, heads}};
   observer.largest_kept = {largest_kept.data(), {rows, heads}};
   observer.given_weight = {given_weight.data(), {rows, heads}};
+  observer.compared = compared;
+  observer.compared_with = {numbers.data(), {compared_rows, most_keys}};
+  observer.correlation = {correlation.data(), {compared_rows, heads}};
 }
 
 int64_t sequence_of(const Attention& attention, int64_t row) {

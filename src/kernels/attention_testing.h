@@ -182,9 +182,10 @@ struct Watch {
   Watch(const Watch&) = delete;
 
   std::vector<uint8_t> sets, left_out;
-  std::vector<int64_t> given;
+  std::vector<int64_t> given, compared;
+  std::vector<float> numbers;
   std::vector<int32_t> largest, largest_kept;
-  std::vector<float> given_weight;
+  std::vector<float> given_weight, correlation;
   AttentionObserver observer;
 };
 

@@ -2,6 +2,7 @@
 #include "model/block.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/kv_cache.h"
@@ -71,7 +72,8 @@ void output(const AttentionLayer& layer, const BlockInput& input,
   const View<const float, 2> residual = epilogue.accumulate ? out : epilogue.residual;
   parallel_panels(out.extent(0), 64, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      for (int64_t c = 0; c < out.extent(1); ++c) out(row, c) = rows(row, c) + residual(row, c);
+      const float* const from = &rows(row, 0);
+      std::transform(from, from + out.extent(1), &residual(row, 0), &out(row, 0), std::plus<>());
     }
   });
 }

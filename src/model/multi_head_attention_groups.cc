@@ -70,6 +70,7 @@ class GroupObserver {
     part_.largest = columns(all->largest, group);
     part_.largest_kept = columns(all->largest_kept, group);
     part_.given_weight = columns(all->given_weight, group);
+    part_.correlation = columns(all->correlation, group);
   }
 
   AttentionObserver* get() { return all_ == nullptr ? nullptr : &part_; }

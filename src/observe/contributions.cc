@@ -19,6 +19,8 @@
 namespace headwise {
 namespace {
 
+constexpr int64_t kPanelRows = 128;  // that one thread works on, and whose sums are added in order
+
 /// L' of W' W = L L', by Cholesky's method; columns that depend on earlier ones become 0.
 std::vector<float> length_factor(const DoubleMatrix& w) {
   const int64_t Dv = w.columns;
@@ -54,40 +56,44 @@ class Contributions : public Watcher {
     const int64_t T = z.extent(0), H = z.extent(1), Dv = z.extent(2);
     lengths_.resize(T * H);
     float* const turned = turned_.at_least(T * Dv);
-    for (int64_t h = 0; h < H; ++h) {
-      const View<const float, 2> of_head(z.data() + h * z.stride(1), {T, Dv},
-                                         {z.stride(0), z.stride(2)});
-      linear(of_head, state.factors[h], {turned, {T, Dv}});
-      parallel_panels(T, 256, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          lengths_[t * H + h] = sum_of_squares(std::span(turned + t * Dv, static_cast<size_t>(Dv)));
+    std::vector<float> means(panels(T) * H * Dv);
+    parallel_panels(T, kPanelRows, [&](int64_t begin, int64_t end) {
+      const int64_t rows = end - begin;
+      for (int64_t h = 0; h < H; ++h) {
+        const View<const float, 2> of_head(&z(begin, h, 0), {rows, Dv}, {z.stride(0), z.stride(2)});
+        const View<float, 2> room(turned + begin * Dv, {rows, Dv});
+        linear(of_head, state.factors[h], room);
+        for (int64_t t = 0; t < rows; ++t) {
+          lengths_[(begin + t) * H + h] =
+              sum_of_squares(std::span(&room(t, 0), static_cast<size_t>(Dv)));
         }
-      });
-    }
-    parallel_for(H, [&](int64_t h) {
-      Sums& sums = sums_[site.first + h];
-      for (int64_t t = 0; t < T; ++t) {
-        sums.squares += lengths_[t * H + h];
-        for (int64_t d = 0; d < Dv; ++d) state.mean[h * Dv + d] += z(t, h, d);
       }
-      sums.rows += T;
+      sum_rows({&z(begin, 0, 0), {rows, H * Dv}, {z.stride(0), 1}},
+               {&means[begin / kPanelRows * H * Dv], {H * Dv}});
     });
+    for (size_t i = 0; i < means.size(); ++i) state.mean[i % (H * Dv)] += means[i];
+    for (int64_t t = 0; t < T; ++t) {
+      for (int64_t h = 0; h < H; ++h) sums_[site.first + h].squares += lengths_[t * H + h];
+    }
+    for (int64_t h = 0; h < H; ++h) sums_[site.first + h].rows += T;
   }
 
   void projected(const AttentionSite& site, View<const float, 2> rows) override {
-    const int64_t H = std::ssize(site.heads);
-    whole_.resize(rows.extent(0));
-    parallel_panels(rows.extent(0), 64, [&](int64_t begin, int64_t end) {
+    const int64_t T = rows.extent(0), H = std::ssize(site.heads);
+    std::vector<Tally> shares(panels(T) * H);
+    parallel_panels(T, kPanelRows, [&](int64_t begin, int64_t end) {
+      Tally* const of_panel = &shares[begin / kPanelRows * H];
       for (int64_t t = begin; t < end; ++t) {
-        whole_[t] = sum_of_squares(std::span(&rows(t, 0), static_cast<size_t>(rows.extent(1))));
+        const double whole =
+            sum_of_squares(std::span(&rows(t, 0), static_cast<size_t>(rows.extent(1))));
+        if (!(whole > 0)) continue;
+        const double inverse = 1 / std::sqrt(whole);
+        for (int64_t h = 0; h < H; ++h) {
+          of_panel[h] += {std::sqrt(lengths_[t * H + h]) * inverse, 1};
+        }
       }
     });
-    for (int64_t t = 0; t < rows.extent(0); ++t) {
-      if (!(whole_[t] > 0)) continue;
-      for (int64_t h = 0; h < H; ++h) {
-        sums_[site.first + h].share += {std::sqrt(lengths_[t * H + h] / whole_[t]), 1};
-      }
-    }
+    for (size_t i = 0; i < shares.size(); ++i) sums_[site.first + i % H].share += shares[i];
   }
 
   void finish(std::span<Measures> heads, Evidence&) override {
@@ -103,7 +109,6 @@ class Contributions : public Watcher {
 
  private:
   struct Site {
-    const MultiHeadAttention* layer = nullptr;
     std::vector<PackedWeights> factors{};  // per head
     std::vector<double> mean{};            // [H, Dv]: sums of z
   };
@@ -113,12 +118,13 @@ class Contributions : public Watcher {
     int64_t rows = 0;
   };
 
+  static int64_t panels(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+
   Site& prepare(const AttentionSite& site, const MultiHeadAttention& layer) {
     Site& state = sites_[site.first];
-    if (state.layer != nullptr) return state;
+    if (!state.factors.empty()) return state;
     const MultiHeadAttentionShape& s = layer.shape();
     const View<const float, 2> output = layer.weights().output();  // [C, H Dv]
-    state.layer = &layer;
     state.mean.resize(s.H * s.Dv);
     state.factors.resize(s.H);
     parallel_for(s.H, [&](int64_t h) {
@@ -130,23 +136,21 @@ class Contributions : public Watcher {
     return state;
   }
 
-  /// |W mean z|^2 / mean |c|^2
+  /// |L' mean z|^2 / mean |c|^2
   static double constancy(const Site& site, int64_t head, const Sums& sums) {
-    const View<const float, 2> output = site.layer->weights().output();
-    const int64_t Dv = site.layer->shape().Dv;
-    double squares = 0;
-    for (int64_t c = 0; c < output.extent(0); ++c) {
-      double sum = 0;
-      for (int64_t at = head * Dv; at < (head + 1) * Dv; ++at) sum += output(c, at) * site.mean[at];
-      squares += sum * sum;
-    }
+    const int64_t Dv = site.factors[head].inputs();
     const auto rows = static_cast<double>(sums.rows);
-    return squares / rows / sums.squares;
+    std::vector<float> mean(Dv), turned(Dv);
+    for (int64_t d = 0; d < Dv; ++d) {
+      mean[d] = static_cast<float>(site.mean[head * Dv + d] / rows);
+    }
+    linear({mean.data(), {1, Dv}}, site.factors[head], {turned.data(), {1, Dv}});
+    return sum_of_squares(turned) * rows / sums.squares;
   }
 
-  std::map<int64_t, Site> sites_;        // by AttentionSite::first
-  std::vector<Sums> sums_;               // [heads of the model]
-  std::vector<double> lengths_, whole_;  // squared, of the attention at hand
+  std::map<int64_t, Site> sites_;  // by AttentionSite::first
+  std::vector<Sums> sums_;         // [heads of the model]
+  std::vector<double> lengths_;    // [T, H] squared, of the attention at hand
   Buffer turned_;
 };
 

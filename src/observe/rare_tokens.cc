@@ -1,5 +1,6 @@
 // rare_share: whether a head looks at the rarest token that it sees.
 #include <algorithm>
+#include <list>
 
 #include "observe/token_kinds.h"
 #include "observe/visible_keys.h"
@@ -22,6 +23,17 @@ struct Rarest {
     }
     if (key_count == count) ++tied;
   }
+  double chance() const { return static_cast<double>(tied) / static_cast<double>(visible); }
+};
+
+/// The rows of a batch under one mask.
+struct RarestOfRows {
+  bool cross = false;
+  const TokenBatch* tokens = nullptr;  // the rows'
+  AttentionMask mask{};
+  std::vector<Rarest> rows{};        // [T]
+  std::vector<int64_t> first_key{};  // [T], of the row's text
+  Tally chance{};                    // over the rows that see a key
 };
 
 /// The tokens of one side of the corpus.
@@ -47,6 +59,7 @@ class RareTokens : public Watcher {
 
   void begin(const WatchedBatch& batch) override {
     batch_ = &batch;
+    rarest_.clear();
     fill(batch.source, source_);
     fill(batch.target, target_);
   }
@@ -63,13 +76,22 @@ class RareTokens : public Watcher {
                 const MultiHeadAttention& layer, View<const float, 3>,
                 View<const float, 2>) override {
     const int64_t heads = std::ssize(site.heads);
+    const std::vector<int64_t>& rarity = keys(site).rarity;
     for (const HeadGroup& group : layer.groups(attention)) {
-      const std::vector<Rarest> rarest = rarest_of_rows(site, group.attention);
-      for (size_t row = 0; row < rarest.size(); ++row) {
-        if (rarest[row].visible == 0) continue;
-        for (int64_t h = group.first; h < group.first + group.count; ++h) {
-          add(site, row, rarest[row], largest_[row * heads + h], sums_[site.first + h]);
+      const RarestOfRows& rarest = rarest_of_rows(site, group.attention.mask);
+      std::vector<int64_t> right(group.count);
+      for (size_t row = 0; row < rarest.rows.size(); ++row) {
+        if (rarest.rows[row].visible == 0) continue;
+        const int64_t* const of_text = rarity.data() + rarest.first_key[row];
+        const int32_t* const largest = largest_.data() + row * heads + group.first;
+        for (int64_t h = 0; h < group.count; ++h) {
+          right[h] += largest[h] >= 0 && of_text[largest[h]] == rarest.rows[row].count;
         }
+      }
+      for (int64_t h = 0; h < group.count; ++h) {
+        Sums& sums = sums_[site.first + group.first + h];
+        sums.share += {static_cast<double>(right[h]), rarest.chance.n};
+        sums.chance += rarest.chance;
       }
     }
   }
@@ -96,28 +118,28 @@ class RareTokens : public Watcher {
     return &batch_->keys(site) == &batch_->source ? source_ : target_;
   }
 
-  void add(const AttentionSite& site, size_t row, const Rarest& rarest, int32_t largest,
-           Sums& sums) const {
-    const TokenBatch& rows = batch_->rows(site);
-    const auto text = std::ranges::upper_bound(rows.offsets, static_cast<int64_t>(row)) -
-                      rows.offsets.begin() - 1;
-    const int64_t first_key = batch_->keys(site).offsets[text];
-    const bool right = largest >= 0 && keys(site).rarity[first_key + largest] == rarest.count;
-    sums.share += {right ? 1. : 0., 1};
-    sums.chance += {static_cast<double>(rarest.tied) / static_cast<double>(rarest.visible), 1};
+  /// Most layers have the same mask.
+  const RarestOfRows& rarest_of_rows(const AttentionSite& site, const AttentionMask& mask) {
+    const TokenBatch* const tokens = &batch_->rows(site);
+    const bool cross = site.kind == AttentionKind::cross;
+    for (const RarestOfRows& known : rarest_) {
+      if (known.cross == cross && known.tokens == tokens && known.mask == mask) return known;
+    }
+    RarestOfRows& result =
+        rarest_.emplace_back(RarestOfRows{.cross = cross, .tokens = tokens, .mask = mask});
+    fill(site, result);
+    return result;
   }
 
-  /// [T]
-  std::vector<Rarest> rarest_of_rows(const AttentionSite& site, const Attention& attention) const {
-    const TokenBatch &rows = batch_->rows(site), &tokens = batch_->keys(site);
-    std::vector<Rarest> result(rows.rows());
+  void fill(const AttentionSite& site, RarestOfRows& result) const {
+    const TokenBatch &rows = *result.tokens, &tokens = batch_->keys(site);
     for (int64_t b = 0; b < rows.texts(); ++b) {
       const int64_t n = rows.offsets[b + 1] - rows.offsets[b];
       const int64_t first = tokens.offsets[b], m = tokens.offsets[b + 1] - first;
       Rarest running;
       int64_t begin = 0, end = 0;  // the keys in `running`
       for (int64_t i = 0; i < n; ++i) {
-        const VisibleKeys seen = visible_keys(attention.mask, i + m - n, m);
+        const VisibleKeys seen = visible_keys(result.mask, i + m - n, m);
         if (seen.begin != begin || seen.end < end) {
           running = {};
           begin = end = seen.begin;
@@ -125,17 +147,19 @@ class RareTokens : public Watcher {
         for (; end < seen.end; ++end) {
           if (keys(site).special[first + end] == 0) running.add(keys(site).rarity[first + end]);
         }
-        result[rows.offsets[b] + i] = running;
+        result.rows.push_back(running);
+        result.first_key.push_back(first);
+        if (running.visible > 0) result.chance += {running.chance(), 1};
       }
     }
-    return result;
   }
 
   TokenKinds kinds_;
   const WatchedBatch* batch_ = nullptr;
   CountedTokens source_, target_;
-  std::vector<int32_t> largest_;  // [T, H] of the attention at hand
-  std::vector<Sums> sums_;        // of all heads
+  std::list<RarestOfRows> rarest_;  // of the batch
+  std::vector<int32_t> largest_;    // [T, H] of the attention at hand
+  std::vector<Sums> sums_;          // of all heads
 };
 
 }  // namespace

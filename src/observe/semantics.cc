@@ -1,32 +1,29 @@
 // semantic: whether a head looks at tokens of similar meaning, by their static embeddings.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/shuffle.h"
+#include "headwise/core/buffer.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "headwise/kernels/adamw.h"
 #include "headwise/kernels/gemm.h"
-#include "kernels/spread.h"
 #include "observe/token_kinds.h"
-#include "observe/visible_keys.h"
 #include "observe/watcher.h"
 
 namespace headwise {
 namespace {
 
 constexpr int64_t kRowsPerText = 256;
-constexpr int64_t kFewestCandidates = 3;
-constexpr int64_t kMostWeights = 1 << 20;  // held at once
 constexpr uint32_t kPurpose = 0x5E3A0001;
 
-/// A row whose weights are compared, and the keys that it is compared at.
-struct ChosenRow {
-  int64_t row = 0;               // of the batch
-  int64_t position = 0;          // in its text
-  int64_t keys = 0;              // of its text
-  std::vector<float> counted{};  // [keys] 1 at candidates, else 0
-  std::vector<float> cosines{};  // [keys] of candidates, else 0
+/// The rows of a side whose weights are compared with cosines.
+struct ChosenRows {
+  std::vector<int64_t> index{};  // of a row of the batch among the R chosen, or -1
+  Buffer numbers{};
+  View<float, 2> cosines{};  // [R, most tokens of a text]; NaN at keys that are no candidates
 };
 
 class Semantics : public Watcher {
@@ -34,35 +31,30 @@ class Semantics : public Watcher {
   explicit Semantics(const WatchContext& context)
       : context_(context), kinds_(context), sums_(context.model.heads()) {}
 
+  bool watches_weights() const override { return true; }
+
   void begin(const WatchedBatch& batch) override {
     batch_ = &batch;
-    source_ = choose(batch.source);
-    target_ = choose(batch.target);
+    choose(batch.source, source_);
+    choose(batch.target, target_);
   }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2>) override {
+  void watch(const AttentionSite& site, const Attention&, AttentionObserver& observer) override {
     if (site.kind == AttentionKind::cross) return;
-    const auto& chosen = &batch_->rows(site) == &batch_->source ? source_ : target_;
-    const std::vector<HeadGroup> groups = layer.groups(attention);
-    const int64_t heads = std::ssize(site.heads);
-    for (size_t begin = 0, end; begin < chosen.size(); begin = end) {
-      std::vector<int64_t> rows;
-      int64_t weights = 0;
-      for (end = begin; end < chosen.size() && (end == begin || weights < kMostWeights); ++end) {
-        rows.push_back(chosen[end].row);
-        weights += heads * chosen[end].keys;
-      }
-      const AttentionMaps maps = layer.maps(attention, rows);
-      std::vector<double> values(rows.size() * heads);
-      parallel_for(std::ssize(rows), [&](int64_t i) {
-        for (const HeadGroup& group : groups) {
-          correlate(chosen[begin + i], group, maps, i, &values[i * heads]);
-        }
-      });
-      for (size_t i = 0; i < values.size(); ++i) {
-        if (!std::isnan(values[i])) sums_[site.first + i % heads] += {values[i], 1};
+    const ChosenRows& chosen = rows(site);
+    const int64_t R = chosen.cosines.extent(0), heads = std::ssize(site.heads);
+    observer.compared = chosen.index;
+    observer.compared_with = chosen.cosines;
+    observer.correlation = correlations_ = {values_.at_least(R * heads), {R, heads}};
+  }
+
+  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+                View<const float, 3>, View<const float, 2>) override {
+    if (site.kind == AttentionKind::cross) return;
+    for (int64_t i = 0; i < correlations_.extent(0); ++i) {
+      for (int64_t h = 0; h < correlations_.extent(1); ++h) {
+        const float value = correlations_(i, h);
+        if (!std::isnan(value)) sums_[site.first + h] += {value, 1};
       }
     }
   }
@@ -74,85 +66,87 @@ class Semantics : public Watcher {
   }
 
  private:
-  /// The rows of a side, with the cosines of their words and the candidates.
-  std::vector<ChosenRow> choose(const TokenBatch& tokens) const {
-    std::vector<ChosenRow> chosen;
-    if (tokens.texts() == 0) return chosen;
+  const ChosenRows& rows(const AttentionSite& site) const {
+    return &batch_->rows(site) == &batch_->source ? source_ : target_;
+  }
+
+  void choose(const TokenBatch& tokens, ChosenRows& chosen) const {
+    chosen.index.assign(tokens.rows(), -1);
+    std::vector<std::vector<int64_t>> positions(tokens.texts());  // of chosen rows in their text
+    std::vector<int64_t> first(tokens.texts() + 1);               // among the chosen
+    int64_t longest = 0;
+    for (int64_t b = 0; b < tokens.texts(); ++b) {
+      const int64_t keys = tokens.offsets[b + 1] - tokens.offsets[b];
+      positions[b] = choose_below(
+          kRowsPerText, keys, Random(derived_seed(context_.seed, batch_->texts[b], 0, kPurpose)));
+      first[b + 1] = first[b] + std::ssize(positions[b]);
+      longest = std::max(longest, keys);
+    }
+    const int64_t R = first.back();
+    chosen.cosines = {chosen.numbers.at_least(R * longest), {R, longest}};
+    if (R == 0) return;
     const std::vector<uint8_t> special = kinds_.special(*batch_, tokens);
     const Side side = &tokens == &batch_->source && context_.model.config().encoder.layers() > 0
                           ? Side::encoder
                           : Side::decoder;
     const Activations words = unit_vectors(side, tokens);
-    for (int64_t b = 0; b < tokens.texts(); ++b) {
-      const int64_t first = tokens.offsets[b], keys = tokens.offsets[b + 1] - first;
-      const std::vector<int64_t> positions = choose_below(
-          kRowsPerText, keys, Random(derived_seed(context_.seed, batch_->texts[b], 0, kPurpose)));
-      Activations of_rows(std::ssize(positions), words.rows.extent(1));
-      for (size_t i = 0; i < positions.size(); ++i) {
-        std::copy_n(&words.rows(first + positions[i], 0), words.rows.extent(1),
-                    &of_rows.rows(static_cast<int64_t>(i), 0));
+    parallel_for(tokens.texts(), [&](int64_t b) {
+      const int64_t begin = tokens.offsets[b], end = tokens.offsets[b + 1];
+      const View<float, 2> all = chosen.cosines.rows(first[b], first[b + 1]);
+      const View<float, 2> cosines(all.data(), {all.extent(0), end - begin}, all.strides());
+      for (int64_t i = 0; i < all.extent(0); ++i) {
+        chosen.index[begin + positions[b][i]] = first[b] + i;
       }
-      Activations cosines(std::ssize(positions), keys);
-      gemm(of_rows.rows, transposed(View<const float, 2>(words.rows.rows(first, first + keys))),
-           cosines.rows);
-      for (size_t i = 0; i < positions.size(); ++i) {
-        ChosenRow row{.row = first + positions[i],
-                      .position = positions[i],
-                      .keys = keys,
-                      .counted = std::vector<float>(keys),
-                      .cosines = std::vector<float>(keys)};
-        for (int64_t j = 0; j < keys; ++j) {
-          if (special[first + j] != 0 || tokens.ids[first + j] == tokens.ids[row.row]) continue;
-          row.counted[j] = 1;
-          row.cosines[j] = cosines.rows(static_cast<int64_t>(i), j);
+      multiply(words.rows.rows(begin, end), positions[b], cosines);
+      leave_out(std::span(tokens.ids).subspan(begin, end - begin),
+                std::span(special).subspan(begin, end - begin), positions[b], cosines);
+    });
+  }
+
+  /// Of the words [N, C] of a text, those at some positions with all.
+  static void multiply(View<const float, 2> words, std::span<const int64_t> positions,
+                       View<float, 2> cosines) {
+    if (std::ssize(positions) == words.extent(0)) return gemm(words, transposed(words), cosines);
+    Activations some(std::ssize(positions), words.extent(1));
+    for (int64_t i = 0; i < std::ssize(positions); ++i) {
+      std::copy_n(&words(positions[i], 0), words.extent(1), &some.rows(i, 0));
+    }
+    gemm(some.rows, transposed(words), cosines);
+  }
+
+  static void leave_out(std::span<const int32_t> ids, std::span<const uint8_t> special,
+                        std::span<const int64_t> positions, View<float, 2> cosines) {
+    for (int64_t i = 0; i < cosines.extent(0); ++i) {
+      const int32_t id = ids[positions[i]];
+      for (int64_t j = 0; j < cosines.extent(1); ++j) {
+        if (special[j] != 0 || ids[j] == id) {
+          cosines(i, j) = std::numeric_limits<float>::quiet_NaN();
         }
-        chosen.push_back(std::move(row));
       }
     }
-    return chosen;
   }
 
   Activations unit_vectors(Side side, const TokenBatch& tokens) const {
     Activations words = context_.model.word_embeddings(side, tokens.ids);
+    const int64_t C = words.rows.extent(1);
     parallel_panels(words.rows.extent(0), 64, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        double squares = 0;
-        for (int64_t c = 0; c < words.rows.extent(1); ++c) {
-          squares += double{words.rows(row, c)} * words.rows(row, c);
-        }
-        const double length = std::sqrt(squares);
-        for (int64_t c = 0; c < words.rows.extent(1) && length > 0; ++c) {
-          words.rows(row, c) = static_cast<float>(words.rows(row, c) / length);
-        }
+        float* const word = &words.rows(row, 0);
+        const double squares = sum_of_squares(std::span(word, static_cast<size_t>(C)));
+        if (!(squares > 0)) continue;
+        const auto inverse = static_cast<float>(1 / std::sqrt(squares));
+        for (int64_t c = 0; c < C; ++c) word[c] *= inverse;
       }
     });
     return words;
   }
 
-  static void correlate(const ChosenRow& row, const HeadGroup& group, const AttentionMaps& maps,
-                        int64_t index, double* values) {
-    const VisibleKeys seen = visible_keys(group.attention.mask, row.position, row.keys);
-    const int64_t first = std::min(seen.begin, row.keys),
-                  keys = std::min(seen.end, row.keys) - first;
-    const float* const counted = row.counted.data() + first;
-    const float* const cosines = row.cosines.data() + first;
-    const int64_t n = std::count(counted, counted + keys, 1.f);
-    std::fill_n(values + group.first, group.count, std::nan(""));
-    if (n < kFewestCandidates) return;
-    const Spread of_cosines = spread(cosines, cosines, counted, n, keys);
-    if (!of_cosines.varies(n)) return;
-    for (int64_t h = group.first; h < group.first + group.count; ++h) {
-      const float* const weights = maps.row(index, h).data() + first;
-      const Spread of_weights = spread(weights, cosines, counted, n, keys);
-      if (!of_weights.varies(n)) continue;
-      values[h] = of_weights.products / std::sqrt(of_weights.squares * of_cosines.squares);
-    }
-  }
-
   const WatchContext& context_;
   TokenKinds kinds_;
   const WatchedBatch* batch_ = nullptr;
-  std::vector<ChosenRow> source_, target_;
+  ChosenRows source_, target_;
+  Buffer values_;
+  View<float, 2> correlations_;  // [R, H] of the attention at hand
   std::vector<Tally> sums_;
 };
 

@@ -36,6 +36,8 @@ struct AttentionMask {
   int64_t right = kUnlimited;
   int64_t shift = 0;
   int64_t first_keys = kUnlimited;
+
+  bool operator==(const AttentionMask&) const = default;
 };
 
 /// A learned bias table(h, bucket), the bucket chosen by the distance j - i, as in T5 and MPNet.
