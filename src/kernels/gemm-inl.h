@@ -105,22 +105,35 @@ void pack_panel(View<const T, 2> b, int64_t panel, T* to) {
   const int64_t begin = panel * kPanel;
   const int64_t columns = std::min<int64_t>(kPanel, b.extent(1) - begin);
   if (columns < kPanel) std::fill_n(to, b.extent(0) * kPanel, T{0});
-  const auto from = block(b, {0, b.extent(0)}, {begin, begin + columns});
-  if (columns < kPanel || from.stride(1) != 1) {
-    return copy_elements(from, View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
+  copy_elements(block(b, {0, b.extent(0)}, {begin, begin + columns}),
+                View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
+}
+
+/// The same for several panels. Rows are read along all of them: often they lie a power of two
+/// apart, and caches hold few lines of so many rows.
+template <class T>
+void pack_panels(View<const T, 2> b, Range panels, T* to) {
+  constexpr int64_t kAhead = 4;
+  const int64_t depth = b.extent(0), size = depth * kPanel;
+  const int64_t whole = b.stride(1) == 1 ? std::min(panels.end, b.extent(1) / kPanel) : 0;
+  const int64_t count = std::max<int64_t>(0, whole - panels.begin);
+  for (int64_t k = 0; k < depth && count > 0; ++k) {
+    const T* const from = &b(k, panels.begin * kPanel);
+    if (k + kAhead < depth) fetch_elements(from + kAhead * b.stride(0), count * kPanel);
+    for (int64_t p = 0; p < count; ++p) {  // of a fixed size: no call
+      std::memcpy(to + p * size + k * kPanel, from + p * kPanel, kPanel * sizeof(T));
+    }
   }
-  constexpr int64_t kAhead = 16;
-  for (int64_t k = 0; k < b.extent(0); ++k, to += kPanel) {
-    if (k + kAhead < b.extent(0)) __builtin_prefetch(&from(k + kAhead, 0));
-    std::memcpy(to, &from(k, 0), kPanel * sizeof(T));  // of a fixed size: no call
+  for (int64_t p = count; p < panels.size(); ++p) {
+    pack_panel(b, panels.begin + p, to + p * size);
   }
 }
 
-void pack_panel_float(View<const float, 2> b, int64_t panel, float* to) {
-  pack_panel(b, panel, to);
+void pack_panels_float(const View<const float, 2>& b, Range panels, float* to) {
+  pack_panels(b, panels, to);
 }
-void pack_panel_half(View<const uint16_t, 2> b, int64_t panel, uint16_t* to) {
-  pack_panel(b, panel, to);
+void pack_panels_half(const View<const uint16_t, 2>& b, Range panels, uint16_t* to) {
+  pack_panels(b, panels, to);
 }
 
 // How a vector of weights of each WeightType is read; no number changes on the way to float.

@@ -18,8 +18,8 @@
 namespace headwise {
 namespace {
 
-HWY_EXPORT(pack_panel_float);
-HWY_EXPORT(pack_panel_half);
+HWY_EXPORT(pack_panels_float);
+HWY_EXPORT(pack_panels_half);
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(end_swapped);
 HWY_EXPORT(sum_columns);
@@ -50,12 +50,13 @@ void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> 
 
 template <class T>
 void pack(View<const T, 2> b, T* panels) {
-  parallel_for(ceil_div(b.extent(1), kPanel), [&](int64_t panel) {
-    T* const to = panels + panel * b.extent(0) * kPanel;
+  constexpr int64_t kTogether = 4;
+  parallel_panels(ceil_div(b.extent(1), kPanel), kTogether, [&](int64_t begin, int64_t end) {
+    T* const to = panels + begin * b.extent(0) * kPanel;
     if constexpr (std::is_same_v<T, float>) {
-      HWY_DYNAMIC_DISPATCH(pack_panel_float)(b, panel, to);
+      HWY_DYNAMIC_DISPATCH(pack_panels_float)(b, {begin, end}, to);
     } else {
-      HWY_DYNAMIC_DISPATCH(pack_panel_half)(b, panel, to);
+      HWY_DYNAMIC_DISPATCH(pack_panels_half)(b, {begin, end}, to);
     }
   });
 }
