@@ -221,6 +221,10 @@ TEST(AttentionErrors, Observer) {
   watched("compared rows", [](Watch& w) { w.observer.compared = w.observer.compared.first(6); });
   watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = 7; });
   watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = -2; });
+  watched("no numbers for a compared row", [](Watch& w) { w.compared[0] = w.compared[1] = 0; });
+  watched("compared_with", [](Watch& w) {
+    w.observer.compared_with = {nullptr, w.observer.compared_with.shape()};
+  });
   watched("correlation", [](Watch& w) {
     w.observer.correlation = {w.correlation.data(), {w.observer.compared_with.extent(0), 3}};
   });

@@ -291,7 +291,6 @@ void train(TrainableModel& model, const TrainingBatch& batch, int steps) {
     v.emplace_back(parameter.values.size());
   }
   for (int step = 1; step <= steps; ++step) {
-    model.clear_gradients();
     (void)model.train(batch, {});
     for (size_t p = 0; p < model.parameters().size(); ++p) {
       const Parameter& parameter = model.parameters()[p];

@@ -141,7 +141,6 @@ TEST(TrainCreate, HeadsThatStartEqualStayEqual) {
   }
   const std::vector<float> before = gather(model.tensors()[10], Which::values);
   for (int64_t step = 1; step <= 5; ++step) {
-    model.clear_gradients();
     model.train(batch, {});
     for (size_t p = 0; p < m.size(); ++p) {
       adamw(model.parameters()[p].values, model.parameters()[p].gradient, m[p], v[p],

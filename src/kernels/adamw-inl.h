@@ -1,4 +1,4 @@
-// The step of AdamW and sums of squares on SIMD vectors. Compiled once per SIMD target.
+// The step of AdamW on SIMD vectors. Compiled once per SIMD target.
 #if defined(HEADWISE_KERNELS_ADAMW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_ADAMW_INL_H_
 #undef HEADWISE_KERNELS_ADAMW_INL_H_
@@ -32,27 +32,6 @@ void adamw_part(const AdamWStep& step, float* values, float* gradient, float* m,
     store_some(hn::NegMulAdd(hn::Set(d, step.rate), hn::Div(mean, spread), decayed), values + i,
                count);
   });
-}
-
-double sum_of_squares_part(const float* x, int64_t size) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> half;
-  const int64_t lanes = HWY_LANES(double);
-  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
-  const auto add = [&](hn::Vec<decltype(d)>& sum, int64_t i) HEADWISE_LAMBDA {
-    const auto value = hn::PromoteTo(d, hn::LoadU(half, x + i));
-    sum = hn::MulAdd(value, value, sum);
-  };
-  int64_t i = 0;
-  for (; i + 4 * lanes <= size; i += 4 * lanes) {
-    add(a, i);
-    add(b, i + lanes);
-    add(c, i + 2 * lanes);
-    add(e, i + 3 * lanes);
-  }
-  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
-  for (; i < size; ++i) sum += double{x[i]} * x[i];
-  return sum;
 }
 
 }  // namespace headwise::HWY_NAMESPACE

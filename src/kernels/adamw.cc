@@ -2,8 +2,6 @@
 #include "headwise/kernels/adamw.h"
 
 #include <cmath>
-#include <numeric>
-#include <vector>
 
 #include "headwise/core/parallel.h"
 #include "kernels/op_checks.h"
@@ -19,7 +17,6 @@ namespace headwise {
 namespace {
 
 HWY_EXPORT(adamw_part);
-HWY_EXPORT(sum_of_squares_part);
 
 constexpr int64_t kPart = 32768;
 
@@ -57,16 +54,6 @@ void adamw(std::span<float> values, std::span<float> gradient, std::span<float> 
     HWY_DYNAMIC_DISPATCH(adamw_part)
     (step, &values[begin], &gradient[begin], &m[begin], &v[begin], end - begin);
   });
-}
-
-double sum_of_squares(std::span<const float> x) {
-  const auto size = static_cast<int64_t>(x.size());
-  if (size <= kPart) return HWY_DYNAMIC_DISPATCH(sum_of_squares_part)(x.data(), size);
-  std::vector<double> parts((size + kPart - 1) / kPart);
-  parallel_panels(size, kPart, [&](int64_t begin, int64_t end) {
-    parts[begin / kPart] = HWY_DYNAMIC_DISPATCH(sum_of_squares_part)(&x[begin], end - begin);
-  });
-  return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
 }  // namespace headwise

@@ -94,23 +94,6 @@ TEST_P(AdamWOp, ThreadsChangeNoBit) {
   for (const int count : {2, 3, 7}) EXPECT_EQ(one, run(count)) << count;
 }
 
-TEST_P(AdamWOp, SumOfSquares) {
-  for (const int64_t size : {0, 1, 15, 33, 32768, 100003}) {
-    const auto x = numbers(size, 5);
-    double expected = 0;
-    for (const float v : x) expected += double{v} * v;
-    set_threads(1);
-    const double sum = sum_of_squares(x);
-    EXPECT_NEAR(sum, expected, 1e-12 * expected);
-    for (const int count : {2, 3, 7}) {
-      set_threads(count);
-      EXPECT_EQ(sum_of_squares(x), sum) << count;
-    }
-  }
-  const std::vector<float> large(100, 1e30f);
-  EXPECT_NEAR(sum_of_squares(large), 1e62, 1e56);
-}
-
 TEST(AdamWErrors, BadSizesAndStepsSayWhatWasExpected) {
   std::vector<float> values(4), m(4), v(4), wrong(3);
   std::vector<float> gradient(4);

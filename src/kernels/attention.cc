@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "headwise/core/parallel.h"
 #include "kernels/attention_checks.h"
@@ -42,22 +44,25 @@ std::vector<ForwardItem> cut_forward(const AttentionPlan& plan) {
 void check_compared(const AttentionPlan& plan, const AttentionObserver& observer) {
   const View<const float, 2>& numbers = observer.compared_with;
   const int64_t R = numbers.extent(0), columns = numbers.extent(1);
-  check_view("the observer's compared_with", numbers, {R, columns}, true);
+  check_view("the observer's compared_with", numbers, {R, columns}, R == 0);
   check_view("the observer's correlation", observer.correlation, {R, plan.H}, R == 0);
   if (R > 0 && columns > 1 && numbers.stride(1) != 1) {
     throw Error({.what = "attention: the observer's compared_with has gaps between the keys",
                  .got = fmt::format("a stride of {}", numbers.stride(1)),
                  .expected = "1"});
   }
+  std::vector<uint8_t> named(R);
   for (int64_t b = 0; b < plan.B && !observer.compared.empty(); ++b) {
     const SequenceRows& sequence = plan.sequences[b];
     for (int64_t t = sequence.q_begin; t < sequence.q_begin + sequence.q_rows; ++t) {
       const int64_t index = observer.compared[t];
-      if (index == -1 || (index >= 0 && index < R && sequence.k_rows <= columns)) continue;
+      if (index == -1) continue;
+      const bool has_all = index >= 0 && index < R && sequence.k_rows <= columns;
+      if (has_all && std::exchange(named[index], 1) == 0) continue;
       throw Error({.what = "attention: the observer has no numbers for a compared row",
                    .where = fmt::format("row {}, with {} keys", t, sequence.k_rows),
                    .got = fmt::format("number {} of compared_with, [{}, {}]", index, R, columns),
-                   .expected = "-1, or a row of it that has all keys"});
+                   .expected = "-1, or a row of it that has all keys and is no other row's"});
     }
   }
 }

@@ -230,7 +230,7 @@ class Backward {
       float* const slope = cap > 0 ? slope_ + r * kScoreStride : nullptr;
       if (slope != nullptr) slopes(p, seen, cap, slope);
       cap_and_bias(plan_, row, first, seen, p);
-      if (drop) {
+      if (drop && !seen.empty()) {
         differentiate_row<true>(row, seen, dropout_.draw(row.t, row.head, first, seen.end), p, ds);
       } else {
         differentiate_row<false>(row, seen, nullptr, p, ds);

@@ -102,7 +102,7 @@ class Forward {
     if (observer.largest.data() != nullptr) observer.largest(t, h) = -1;
     if (observer.largest_kept.data() != nullptr) observer.largest_kept(t, h) = -1;
     if (observer.given_weight.data() != nullptr) observer.given_weight(t, h) = 0;
-    if (observer.correlation.data() != nullptr && observer.compared[t] >= 0) {
+    if (!observer.compared.empty() && observer.compared[t] >= 0) {
       observer.correlation(observer.compared[t], h) = std::numeric_limits<float>::quiet_NaN();
     }
   }
@@ -262,6 +262,7 @@ class Forward {
       const Row& row = rows.rows[r];
       float* const s = s_ + r * kScoreStride;
       const Interval keys = within(row.keys, block.first, block.keys);
+      if (keys.empty()) continue;
       const float* const factors = dropout.draw(row.t, row.head, block.first, keys.end);
       for_each_vector(keys, [&](int64_t j, auto) HEADWISE_LAMBDA {
         hn::Store(hn::Mul(hn::Load(d, s + j), hn::Load(d, factors + j)), d, s + j);

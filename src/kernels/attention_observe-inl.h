@@ -205,7 +205,8 @@ class RowObserver {
   }
 
   /// Of weights x and numbers y on the keys whose numbers are not NaN. Means come first: where
-  /// numbers hardly vary, sums of their squares would lose it.
+  /// numbers hardly vary, sums of their squares would lose it. What the means are off by rounding
+  /// is taken out of the products.
   static HWY_INLINE Comoments comoments(const float* x, const float* y, Interval keys) {
     const F32 d;
     const Vec nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
@@ -229,18 +230,24 @@ class RowObserver {
     const Vec mean_x = hn::Set(d, static_cast<float>(part.mean_x));
     const Vec mean_y = hn::Set(d, static_cast<float>(part.mean_y));
     Vec xx = hn::Zero(d), yy = hn::Zero(d), xy = hn::Zero(d);
+    sum_x = sum_y = hn::Zero(d);
     for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
       const Vec number = number_at(j, masked);
       const auto counted = hn::Eq(number, number);
       const Vec off_x = hn::IfThenElseZero(counted, hn::Sub(hn::Load(d, x + j), mean_x));
       const Vec off_y = hn::IfThenElseZero(counted, hn::Sub(number, mean_y));
+      sum_x = hn::Add(sum_x, off_x);
+      sum_y = hn::Add(sum_y, off_y);
       xx = hn::MulAdd(off_x, off_x, xx);
       yy = hn::MulAdd(off_y, off_y, yy);
       xy = hn::MulAdd(off_x, off_y, xy);
     });
-    part.xx = hn::GetLane(hn::SumOfLanes(d, xx));
-    part.yy = hn::GetLane(hn::SumOfLanes(d, yy));
-    part.xy = hn::GetLane(hn::SumOfLanes(d, xy));
+    const double off_x = hn::GetLane(hn::SumOfLanes(d, sum_x));
+    const double off_y = hn::GetLane(hn::SumOfLanes(d, sum_y));
+    const auto n = static_cast<double>(part.n);
+    part.xx = hn::GetLane(hn::SumOfLanes(d, xx)) - off_x * off_x / n;
+    part.yy = hn::GetLane(hn::SumOfLanes(d, yy)) - off_y * off_y / n;
+    part.xy = hn::GetLane(hn::SumOfLanes(d, xy)) - off_x * off_y / n;
     return part;
   }
 

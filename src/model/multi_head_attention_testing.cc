@@ -375,10 +375,16 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
 }
 
 LayerAnswers solve(const LayerProblem& problem) {
-  MultiHeadAttentionWeights weights = problem.weights->zeros();
-  std::copy(problem.weights->all().begin(), problem.weights->all().end(), weights.all().begin());
-  MultiHeadAttention::Pass pass;
-  return solve(MultiHeadAttention(std::move(weights)), problem, pass);
+  using Weights = MultiHeadAttention::Weights;
+  const auto solve_by = [&](Weights how) {
+    MultiHeadAttentionWeights weights = problem.weights->zeros();
+    std::ranges::copy(problem.weights->all(), weights.all().begin());
+    MultiHeadAttention::Pass pass;
+    return solve(MultiHeadAttention(std::move(weights), how), problem, pass);
+  };
+  LayerAnswers answers = solve_by(Weights::packed);
+  EXPECT_EQ(solve_by(Weights::plain).out, answers.out);
+  return answers;
 }
 
 std::vector<double> numbers_of(const LayerProblem& problem) {

@@ -12,8 +12,8 @@
 #include "core/linear_algebra.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/parallel.h"
-#include "headwise/kernels/adamw.h"
 #include "headwise/kernels/gemm.h"
+#include "headwise/kernels/sum_of_squares.h"
 #include "observe/watcher.h"
 
 namespace headwise {
@@ -68,6 +68,7 @@ class Contributions : public Watcher {
               sum_of_squares(std::span(&room(t, 0), static_cast<size_t>(Dv)));
         }
       }
+      // The heads of a row lie one behind the other.
       sum_rows({&z(begin, 0, 0), {rows, H * Dv}, {z.stride(0), 1}},
                {&means[begin / kPanelRows * H * Dv], {H * Dv}});
     });

@@ -8,8 +8,8 @@
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
-#include "headwise/kernels/adamw.h"
 #include "headwise/kernels/gemm.h"
+#include "headwise/kernels/sum_of_squares.h"
 #include "observe/token_kinds.h"
 #include "observe/watcher.h"
 

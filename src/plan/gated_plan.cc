@@ -123,7 +123,10 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
                        .rate = rate_of_gates(fine_tune_steps(set.examples, options.training))});
   PriceOfHeads price(student, most);
   FineTuneOptions training = options.training;
-  training.before_step = [&] { price.before_step(); };
+  training.before_step = [&] {
+    price.before_step();
+    if (options.training.before_step) options.training.before_step();
+  };
   training.progress = [&](int64_t done, int64_t steps, double loss) {
     price.after_step(done, steps);
     if (options.training.progress) options.training.progress(done, steps, loss);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "headwise/kernels/adamw.h"
+#include "headwise/kernels/sum_of_squares.h"
 #include "train/attention.h"
 
 namespace headwise {

@@ -97,8 +97,6 @@ void take_steps(
       if (loss) {
         if (options.before_step) options.before_step();
         optimizer.step(done, factor, norm);
-      } else {
-        model.clear_gradients();  // gates have some of every pass
       }
       if (options.progress) options.progress(done, steps, loss.value_or(0));
     }

@@ -9,6 +9,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/kernels/adamw.h"
+#include "headwise/kernels/sum_of_squares.h"
 
 namespace headwise {
 namespace {

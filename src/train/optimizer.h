@@ -29,9 +29,9 @@ class Optimizer {
   /// The norm of the gradients of all trained weights together.
   double gradient_norm() const;
 
-  /// Step number `step`, counted from 1, with gradients of this norm, which are 0 afterwards. The
-  /// schedule's factor multiplies all rates: that of the settings, and those that parameters have
-  /// of their own.
+  /// Step number `step`, counted from 1, with gradients of this norm; those of trained weights are
+  /// 0 afterwards. The schedule's factor multiplies all rates: that of the settings, and those that
+  /// parameters have of their own.
   void step(int64_t step, double factor, double gradient_norm);
 
   /// One per parameter of the model.

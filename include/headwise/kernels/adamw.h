@@ -23,7 +23,4 @@ struct AdamW {
 void adamw(std::span<float> values, std::span<float> gradient, std::span<float> m,
            std::span<float> v, const AdamW& settings);
 
-/// Σ x², in double, in an order that depends on the size alone.
-double sum_of_squares(std::span<const float> x);
-
 }  // namespace headwise

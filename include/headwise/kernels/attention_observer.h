@@ -61,7 +61,7 @@ struct AttentionObserver {
   std::span<const int64_t> given_key{};  // [T] or empty: a key of each row's sequence, or -1
   std::span<const uint8_t> left_out{};   // [S] or empty: keys that largest_kept must not name
   // R rows are compared with numbers of their own, one per key. [T] or empty: which of the R a row
-  // is, or -1.
+  // is, each at most once, or -1.
   std::span<const int64_t> compared{};
   // [R, M or more], each row's numbers one after the other; NaN: that key is left out.
   View<const float, 2> compared_with{};
@@ -71,7 +71,7 @@ struct AttentionObserver {
   View<int32_t, 2> largest_kept{};  // [T, H]: the same among the keys not left out
   View<float, 2> given_weight{};    // [T, H]: p[given key]; 0 if there is none or it is not seen
   // [R, H]: Pearson's, of p and the numbers, over the keys seen and not left out; NaN of fewer than
-  // three, or where either hardly varies.
+  // three, or where either hardly varies. Untouched where no row is compared.
   View<float, 2> correlation{};
 };
 
