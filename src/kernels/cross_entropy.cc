@@ -148,7 +148,8 @@ class Tiles {
   std::vector<RowLoss> losses_;
   int64_t tile_rows_ = 1;
   Scratch scratch_;  // kept by the thread: millions of numbers take the system long to give
-  float *logits_ = nullptr, *x_ = nullptr, *dx_ = nullptr;  // copies of rows, unless all are scored
+  float* logits_ = nullptr;
+  float *x_ = nullptr, *dx_ = nullptr;  // copies of rows, unless all are scored
 };
 
 }  // namespace

@@ -109,8 +109,7 @@ void pack_panel(View<const T, 2> b, int64_t panel, T* to) {
                 View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
 }
 
-/// The same for several panels. Rows are read along all of them: often they lie a power of two
-/// apart, and caches hold few lines of so many rows.
+/// The same for several panels, read along the rows that they share.
 template <class T>
 void pack_panels(View<const T, 2> b, Range panels, T* to) {
   constexpr int64_t kAhead = 4;
