@@ -1,5 +1,5 @@
-// The matrix product on SIMD vectors: packing, the register tile, the epilogue. Compiled once per
-// SIMD target.
+// The matrix product on SIMD vectors: the register tile, blocks of tiles, the epilogue. Compiled
+// once per SIMD target.
 #if defined(HEADWISE_KERNELS_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_GEMM_INL_H_
 #undef HEADWISE_KERNELS_GEMM_INL_H_
@@ -15,6 +15,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/activation-inl.h"
+#include "kernels/gemm_pack-inl.h"
 #include "kernels/gemm_plan.h"
 #include "kernels/lambda.h"
 
@@ -33,99 +34,6 @@ inline constexpr int kSums = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 inline constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 12 : kSums / kVectors;
 constexpr int tile_panels(int rows) {
   return std::clamp(kSums / (rows * kVectors), 1, kMaxTilePanels);
-}
-
-/// What a copy reads soon: whole lines of `count` elements.
-template <class T>
-HWY_INLINE void fetch_elements(const T* from, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
-}
-
-template <class T>
-HWY_INLINE void transpose_4x4(const T* from, ptrdiff_t from_stride, T* to, ptrdiff_t to_stride) {
-  const hn::FixedTag<T, 4> d;
-  const auto r0 = hn::LoadU(d, from);
-  const auto r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride);
-  const auto r3 = hn::LoadU(d, from + 3 * from_stride);
-  const auto lower01 = hn::InterleaveLower(d, r0, r1);
-  const auto lower23 = hn::InterleaveLower(d, r2, r3);
-  const auto upper01 = hn::InterleaveUpper(d, r0, r1);
-  const auto upper23 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, lower23, lower01), d, to);
-  hn::StoreU(hn::ConcatUpperUpper(d, lower23, lower01), d, to + to_stride);
-  hn::StoreU(hn::ConcatLowerLower(d, upper23, upper01), d, to + 2 * to_stride);
-  hn::StoreU(hn::ConcatUpperUpper(d, upper23, upper01), d, to + 3 * to_stride);
-}
-
-/// to[R, C] = from[R, C] for multiples of 4 and rows of `from` that are contiguous down a column.
-/// Goes along those: columns often lie a power of two apart, which caches hold few of.
-template <class T>
-void transpose_fours(View<const T, 2> from, View<T, 2> to) {
-  constexpr int64_t kAhead = 8;
-  const auto [rows, columns] = from.shape();
-  for (int64_t c = 0; c < columns; c += 4) {
-    for (int64_t ahead = c + kAhead; ahead < std::min(c + kAhead + 4, columns); ++ahead) {
-      fetch_elements(&from(0, ahead), rows);
-    }
-    for (int64_t r = 0; r < rows; r += 4) {
-      transpose_4x4(&from(r, c), from.stride(1), &to(r, c), to.stride(0));
-    }
-  }
-}
-
-/// to[R, C] = from[R, C], fast when either stride of `from` is 1.
-template <class T>
-void copy_elements(View<const T, 2> from, View<T, 2> to) {
-  const auto [rows, columns] = from.shape();
-  if (rows == 0 || columns == 0) return;
-  if (from.stride(1) == 1) {
-    constexpr int64_t kAhead = 2;
-    for (int64_t r = 0; r < rows; ++r) {
-      if (r + kAhead < rows) fetch_elements(&from(r + kAhead, 0), columns);
-      std::copy_n(&from(r, 0), columns, &to(r, 0));
-    }
-    return;
-  }
-  const bool by_fours = from.stride(0) == 1;
-  const Range whole_rows{0, by_fours ? rows / 4 * 4 : 0};
-  const Range whole_columns{0, by_fours ? columns / 4 * 4 : 0};
-  transpose_fours(block(from, whole_rows, whole_columns), block(to, whole_rows, whole_columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = r < whole_rows.end ? whole_columns.end : 0; c < columns; ++c) {
-      to(r, c) = from(r, c);
-    }
-  }
-}
-
-/// Columns [kPanel * panel, …) of b[K, N] as K rows of kPanel elements, zeros beyond N.
-template <class T>
-void pack_panel(View<const T, 2> b, int64_t panel, T* to) {
-  const int64_t begin = panel * kPanel;
-  const int64_t columns = std::min<int64_t>(kPanel, b.extent(1) - begin);
-  if (columns < kPanel) std::fill_n(to, b.extent(0) * kPanel, T{0});
-  copy_elements(block(b, {0, b.extent(0)}, {begin, begin + columns}),
-                View<T, 2>(to, {b.extent(0), columns}, {kPanel, 1}));
-}
-
-/// The same for several panels, read along the rows that they share.
-template <class T>
-void pack_panels(View<const T, 2> b, Range panels, T* to) {
-  constexpr int64_t kAhead = 4;
-  const int64_t depth = b.extent(0), size = depth * kPanel;
-  const int64_t whole = b.stride(1) == 1 ? std::min(panels.end, b.extent(1) / kPanel) : 0;
-  const int64_t count = std::max<int64_t>(0, whole - panels.begin);
-  for (int64_t k = 0; k < depth && count > 0; ++k) {
-    const T* const from = &b(k, panels.begin * kPanel);
-    if (k + kAhead < depth) fetch_elements(from + kAhead * b.stride(0), count * kPanel);
-    for (int64_t p = 0; p < count; ++p) {  // of a fixed size: no call
-      std::memcpy(to + p * size + k * kPanel, from + p * kPanel, kPanel * sizeof(T));
-    }
-  }
-  for (int64_t p = count; p < panels.size(); ++p) {
-    pack_panel(b, panels.begin + p, to + p * size);
-  }
 }
 
 void pack_panels_float(const View<const float, 2>& b, Range panels, float* to) {
@@ -181,12 +89,12 @@ inline constexpr int64_t kRowsAhead = 64;
 // What tiles are told. Always by reference: copied whole right after being written in parts, these
 // would wait for all that was stored before, which takes longer than a short tile.
 
-/// How rows lie: each as a whole, or side by side, their next numbers kTileRows further on.
+/// What is contiguous on the left.
 enum class Left { kRows, kColumns };
 
 struct TileRows {
   const float* data;
-  ptrdiff_t stride;  // from row to row of Left::kRows
+  ptrdiff_t stride;  // from row to row, or from column to column
   int64_t depth;
 };
 
@@ -261,7 +169,7 @@ void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels
     b_row += panels.step;
     HWY_UNROLL(16)
     for (int i = 0; i < kBases; ++i) {
-      base[i] += kApart ? 1 : kTileRows;
+      base[i] += kApart ? 1 : a.stride;
       asm("" : "+r"(base[i]));
     }
   }
@@ -409,13 +317,11 @@ struct Strips {
 /// A strip of Left::kColumns, and room for the vector that is stored last.
 inline constexpr int64_t kStripSize = kBlockDepth * kTileRows + kLanes;
 
-/// a[R, depth], contiguous down its columns, as strips of Left::kColumns: copied, not transposed.
+/// a[R, depth], contiguous down its columns, as strips of kTileRows numbers for each column.
 inline void stage_columns(View<const float, 2> a, const Strips& strips, float* copy) {
   static_assert(kTileRows <= kLanes);
-  constexpr int64_t kAhead = 4;
   const auto [rows, depth] = a.shape();
   for (int64_t k = 0; k < depth; ++k) {
-    if (k + kAhead < depth) fetch_elements(&a(0, k + kAhead), rows);
     const float* const from = &a(0, k);
     float* to = copy + k * kTileRows;
     for (int64_t s = 0; s < strips.count; ++s, to += kStripSize) {
@@ -429,16 +335,21 @@ inline void stage_columns(View<const float, 2> a, const Strips& strips, float* c
   }
 }
 
+/// So many groups of panels must share a strip of columns for its copy to be worth it.
+inline constexpr int64_t kSharedColumns = 8;
+
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
-/// which are in L2, pass over it and the next group comes nearer; each strip is finished while it
-/// is in L1.
+/// which are in L2, pass over it and the next group comes nearer, as do the next rows; each strip
+/// is finished while it is in L1.
 template <class Weights, Left kLeft>
-void multiply_block_of(const Product& product, Range rows, Range columns) {
+void multiply_block_of(const Product& product, const ProductBlock& what) {
   using Element = typename Weights::Element;
+  const auto& [rows, columns, next_rows] = what;
   const Strips strips(rows.size());
   constexpr int64_t kMostStrips = ceil_div(kBlockRows, kTileRows);
   alignas(64) float copy[std::max(kBlockRows * kStagedStride, kMostStrips * kStripSize)];
   const int64_t group = kTiles<Weights, kLeft>[strips.highest() - 1].panels * kPanel;
+  const bool strips_copied = kLeft == Left::kColumns && columns.size() > kSharedColumns * group;
   const int64_t depth_all = product.a.extent(1);
   const Epilogue& epilogue = product.epilogue;
   const bool activated = epilogue.activation != Activation::none;
@@ -449,11 +360,9 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
     const bool last = product.last && depth.end == depth_all;
     const int64_t fetched = ceil_div(depth.size(), strips.count);  // of the next panel, by a strip
     View<const float, 2> a = block(product.a, rows, depth);
-    if constexpr (kLeft == Left::kColumns) {
-      stage_columns(a, strips, copy);
-    } else {
-      a = stage_rows(a, columns.size() <= group, copy);
-    }
+    if (strips_copied) stage_columns(a, strips, copy);
+    if constexpr (kLeft == Left::kRows) a = stage_rows(a, columns.size() <= group, copy);
+    Fetcher ahead(what.read_next(product.a, depth), strips.count * ceil_div(columns.size(), group));
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
@@ -461,6 +370,7 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
       const Element* const next = first + group / kPanel * product.panel_stride;
       for (int64_t s = 0; s < strips.count; ++s) {
         const Range strip = strips[s];
+        ahead.step();
         if (strips.count > 1 && part.end < columns.end) {
           prefetch_rows(next, product.panel_step, s * fetched,
                         std::min((s + 1) * fetched, depth.size()));
@@ -469,9 +379,10 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
         const float* const residual = last && epilogue.residual.data() != nullptr
                                           ? &epilogue.residual(out_rows.begin, c)
                                           : nullptr;
-        const TileRows tile_rows{
-            kLeft == Left::kColumns ? copy + s * kStripSize : &a(strip.begin, 0), a.stride(0),
-            depth.size()};
+        const TileRows tile_rows =
+            strips_copied ? TileRows{copy + s * kStripSize, kTileRows, depth.size()}
+                          : TileRows{&a(strip.begin, 0), a.stride(kLeft == Left::kRows ? 0 : 1),
+                                     depth.size()};
         TilePanels<Element> panels{first, product.panel_stride, product.panel_step};
         TileEnd end{.out = &product.out(out_rows.begin, c),
                     .stride = product.out.stride(0),
@@ -488,17 +399,17 @@ void multiply_block_of(const Product& product, Range rows, Range columns) {
   }
 }
 
-void multiply_block(const Product& product, Range rows, Range columns) {
+void multiply_block(const Product& product, const ProductBlock& what) {
   switch (product.type) {
     case WeightType::float32:
       if (product.a.stride(0) == 1 && product.a.stride(1) != 1) {
-        return multiply_block_of<Float32, Left::kColumns>(product, rows, columns);
+        return multiply_block_of<Float32, Left::kColumns>(product, what);
       }
-      return multiply_block_of<Float32, Left::kRows>(product, rows, columns);
+      return multiply_block_of<Float32, Left::kRows>(product, what);
     case WeightType::float16:
-      return multiply_block_of<Float16, Left::kRows>(product, rows, columns);
+      return multiply_block_of<Float16, Left::kRows>(product, what);
     case WeightType::bfloat16:
-      return multiply_block_of<Bfloat16, Left::kRows>(product, rows, columns);
+      return multiply_block_of<Bfloat16, Left::kRows>(product, what);
   }
 }
 

@@ -24,9 +24,11 @@ HWY_EXPORT(multiply_block);
 HWY_EXPORT(end_swapped);
 HWY_EXPORT(sum_columns);
 
-// How much of its right operand gemm packs at a time: little enough to stay in L3.
-constexpr int64_t kScratchDepth = 2 * kBlockDepth;
+// How much of its right operand gemm packs at a time: little enough to stay in L3, at most this
+// wide and at least this deep.
+constexpr int64_t kScratch = int64_t{1} << 19;
 constexpr int64_t kScratchWidth = 3072;
+constexpr int64_t kScratchDepth = 2 * kBlockDepth;
 constexpr int64_t kSumColumns = 64;
 constexpr int64_t kSwappedRows = 64;
 
@@ -69,17 +71,21 @@ int64_t panel_bytes(View<const T, 2> weights) {
 }
 
 void multiply(const Product& product) {
-  const Range rows{0, product.out.extent(0)};
-  const int64_t columns = product.out.extent(1);
-  const auto [row_blocks, column_blocks, width] = cut_into_blocks(rows.size(), columns);
-  const auto multiply_item = [&, column_blocks = column_blocks, width = width,
-                              row_blocks = row_blocks](int64_t i) {
-    const Range part = block_of_rows(rows.size(), i / column_blocks, row_blocks);
-    const int64_t begin = i % column_blocks * width;
-    HWY_DYNAMIC_DISPATCH(multiply_block)(product, part, {begin, std::min(begin + width, columns)});
+  const auto [rows, columns] = product.out.shape();
+  const BlockCut cut = cut_into_blocks(rows, columns);
+  const bool parallel = worth_threads(rows, columns, product.a.extent(1));
+  const int64_t at_once = parallel ? threads() : 1;
+  const auto multiply_item = [&, rows = rows, columns = columns](int64_t i) {
+    const int64_t row = i / cut.column_blocks, begin = i % cut.column_blocks * cut.width;
+    const int64_t next = (i + at_once) / cut.column_blocks;  // as threads take items in turn
+    const bool moves = next > row && next < cut.row_blocks;
+    HWY_DYNAMIC_DISPATCH(multiply_block)
+    (product, {.rows = block_of_rows(rows, row, cut.row_blocks),
+               .columns = {begin, std::min(begin + cut.width, columns)},
+               .next_rows = moves ? block_of_rows(rows, next, cut.row_blocks) : Range{}});
   };
-  const int64_t items = row_blocks * column_blocks;
-  if (worth_threads(rows.size(), columns, product.a.extent(1))) {
+  const int64_t items = cut.row_blocks * cut.column_blocks;
+  if (parallel) {
     parallel_for(items, multiply_item);
   } else {
     for (int64_t i = 0; i < items; ++i) multiply_item(i);
@@ -197,12 +203,13 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
                      .add = epilogue.accumulate,
                      .last = true});
   }
-  const int64_t depth_most = std::min(kScratchDepth, k);
+  const int64_t width_most = ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel;
+  const int64_t depth_most = std::max(
+      kScratchDepth, kScratch / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
   Scratch scratch;
-  float* const panels =
-      scratch.take<float>(ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel * depth_most);
+  float* const panels = scratch.take<float>(width_most * std::min(depth_most, k));
   for_parts(n, kScratchWidth, [&, m = m](Range columns) {
-    for_parts(k, kScratchDepth, [&](Range depth) {
+    for_parts(k, depth_most, [&](Range depth) {
       pack(block(b, depth, columns), panels);
       multiply({.a = block(a, {0, m}, depth),
                 .panels = reinterpret_cast<const std::byte*>(panels),

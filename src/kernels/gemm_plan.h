@@ -102,4 +102,18 @@ struct Product {
   bool last;
 };
 
+/// What a thread computes of a product at once.
+struct ProductBlock {
+  Range rows, columns;
+  Range next_rows;  // of the block it is likely to compute then; empty if these are the same
+
+  /// What of a[M, K] is read after these columns of it. Few rows stay where they are.
+  View<const float, 2> read_next(View<const float, 2> a, Range depth) const {
+    const bool deeper = depth.end < a.extent(1);
+    const int64_t begin = deeper ? depth.end : 0;
+    const Range read = rows.size() <= kFewRows ? Range{} : deeper ? rows : next_rows;
+    return block(a, read, {begin, std::min(begin + kBlockDepth, a.extent(1))});
+  }
+};
+
 }  // namespace headwise
