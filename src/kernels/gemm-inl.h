@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "hwy/cache_control.h"
@@ -314,7 +313,7 @@ struct Strips {
   }
 };
 
-/// A strip of Left::kColumns, and room for the vector that is stored last.
+/// A copied strip, and room for the vector that is stored last.
 inline constexpr int64_t kStripSize = kBlockDepth * kTileRows + kLanes;
 
 /// a[R, depth], contiguous down its columns, as strips of kTileRows numbers for each column.
@@ -335,8 +334,8 @@ inline void stage_columns(View<const float, 2> a, const Strips& strips, float* c
   }
 }
 
-/// So many groups of panels must share a strip of columns for its copy to be worth it.
-inline constexpr int64_t kSharedColumns = 8;
+/// Strips of columns are copied for more groups of panels than this; fewer read them in place.
+inline constexpr int64_t kGroupsInPlace = 8;
 
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
 /// which are in L2, pass over it and the next group comes nearer, as do the next rows; each strip
@@ -344,12 +343,12 @@ inline constexpr int64_t kSharedColumns = 8;
 template <class Weights, Left kLeft>
 void multiply_block_of(const Product& product, const ProductBlock& what) {
   using Element = typename Weights::Element;
-  const auto& [rows, columns, next_rows] = what;
+  const Range rows = what.rows, columns = what.columns;
   const Strips strips(rows.size());
   constexpr int64_t kMostStrips = ceil_div(kBlockRows, kTileRows);
   alignas(64) float copy[std::max(kBlockRows * kStagedStride, kMostStrips * kStripSize)];
   const int64_t group = kTiles<Weights, kLeft>[strips.highest() - 1].panels * kPanel;
-  const bool strips_copied = kLeft == Left::kColumns && columns.size() > kSharedColumns * group;
+  const bool strips_copied = kLeft == Left::kColumns && columns.size() > kGroupsInPlace * group;
   const int64_t depth_all = product.a.extent(1);
   const Epilogue& epilogue = product.epilogue;
   const bool activated = epilogue.activation != Activation::none;
@@ -379,10 +378,10 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
         const float* const residual = last && epilogue.residual.data() != nullptr
                                           ? &epilogue.residual(out_rows.begin, c)
                                           : nullptr;
-        const TileRows tile_rows =
-            strips_copied ? TileRows{copy + s * kStripSize, kTileRows, depth.size()}
-                          : TileRows{&a(strip.begin, 0), a.stride(kLeft == Left::kRows ? 0 : 1),
-                                     depth.size()};
+        const float* const in_place = a.data() + strip.begin * a.stride(0);
+        const TileRows tile_rows{strips_copied ? copy + s * kStripSize : in_place,
+                                 strips_copied ? kTileRows : a.stride(kLeft == Left::kRows ? 0 : 1),
+                                 depth.size()};
         TilePanels<Element> panels{first, product.panel_stride, product.panel_step};
         TileEnd end{.out = &product.out(out_rows.begin, c),
                     .stride = product.out.stride(0),

@@ -24,9 +24,9 @@ HWY_EXPORT(multiply_block);
 HWY_EXPORT(end_swapped);
 HWY_EXPORT(sum_columns);
 
-// How much of its right operand gemm packs at a time: little enough to stay in L3, at most this
-// wide and at least this deep.
-constexpr int64_t kScratch = int64_t{1} << 19;
+// How many numbers of its right operand gemm packs at a time, so that they stay in L3: about so
+// many, at most this wide, and more of them where that is less than this deep.
+constexpr int64_t kScratchSize = int64_t{1} << 19;
 constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
 constexpr int64_t kSumColumns = 64;
@@ -192,7 +192,7 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   if (m <= kSwappedRows && b.stride(0) == 1 && !epilogue.accumulate) {
     return multiply_swapped(a, b, c, epilogue);
   }
-  if (m <= kBlockRows && b.stride(1) == 1 && n % kPanel == 0) {
+  if (m <= kBlockRows && b.stride(1) == 1 && n % kPanel == 0 && k > 0) {
     return multiply({.a = a,
                      .panels = reinterpret_cast<const std::byte*>(b.data()),
                      .type = WeightType::float32,
@@ -205,7 +205,7 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   }
   const int64_t width_most = ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel;
   const int64_t depth_most = std::max(
-      kScratchDepth, kScratch / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
+      kScratchDepth, kScratchSize / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
   Scratch scratch;
   float* const panels = scratch.take<float>(width_most * std::min(depth_most, k));
   for_parts(n, kScratchWidth, [&, m = m](Range columns) {

@@ -8,6 +8,8 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -119,7 +121,7 @@ class Fetcher {
     data_ = rows.data();
     stride_ = rows.stride(0);
     row_lines_ = ceil_div(rows.extent(1), kLine);
-    left_ = rows.extent(0) * row_lines_;
+    left_ = rows.stride(1) == 1 ? rows.extent(0) * row_lines_ : 0;
     at_once_ = ceil_div(left_, steps);
   }
 

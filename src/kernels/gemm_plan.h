@@ -1,4 +1,5 @@
 // How a matrix product is cut into blocks: sizes that depend on shapes alone, never on threads.
+// Only what is fetched ahead depends on those, which changes no result.
 #pragma once
 
 #include <algorithm>
@@ -107,7 +108,7 @@ struct ProductBlock {
   Range rows, columns;
   Range next_rows;  // of the block it is likely to compute then; empty if these are the same
 
-  /// What of a[M, K] is read after these columns of it. Few rows stay where they are.
+  /// What of a[M, K] is read after these columns of it. Few rows fit L1, and are not fetched.
   View<const float, 2> read_next(View<const float, 2> a, Range depth) const {
     const bool deeper = depth.end < a.extent(1);
     const int64_t begin = deeper ? depth.end : 0;

@@ -49,7 +49,7 @@ std::vector<Case> cases() {
   }
   // Past one block of rows, of panels, of depth, and of what gemm packs at a time.
   for (const Case& more : {Case{100, 193, 31}, Case{193, 100, 300}, Case{97, 3100, 7},
-                           Case{11, 210, 1100}, Case{500, 33, 64}}) {
+                           Case{11, 210, 1100}, Case{500, 33, 64}, Case{193, 690, 513}}) {
     all.push_back(more);
   }
   return all;
@@ -221,7 +221,8 @@ TEST_P(Gemm, EveryNumberOf16BitsIsReadRight) {
 
 /// dW += dYᵀ · X, long in K, is the product of training that is transposed.
 TEST_P(Gemm, GradientsOfWeightsAreTheSameForAnyNumberOfThreads) {
-  for (const auto& [m, n, k] : {Case{40, 24, 2000}, Case{260, 70, 1500}, Case{1000, 100, 800}}) {
+  for (const auto& [m, n, k] :
+       {Case{40, 24, 2000}, Case{260, 70, 1500}, Case{1000, 100, 800}, Case{193, 690, 513}}) {
     const Matrix dy(k, m, 1), x(k, n, 2), start(m, n, 3);
     set_threads(1);
     Matrix once(start), copied(start), expected(start);

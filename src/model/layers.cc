@@ -9,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
+#include "headwise/kernels/embedding.h"
 #include "headwise/kernels/gated.h"
 #include "headwise/kernels/norm.h"
 
@@ -90,20 +91,24 @@ Embedding::Embedding(WeightReader& reader, const std::string& name, int64_t rows
 void Embedding::look_up(std::span<const int32_t> index, float scale, bool add,
                         View<float, 2> out) const {
   const float* const table = tensor_ == nullptr ? computed_.data() : files_->floats(*tensor_);
-  Buffer converted(table == nullptr ? width_ : 0);
+  if (tensor_ == nullptr || table != nullptr) {
+    return headwise::look_up(View<const float, 2>(table, {rows_, width_}), index, scale, add, out);
+  }
+  const size_t bytes = width_ * byte_size(tensor_->dtype);
+  Buffer row(width_);
+  const int32_t first = 0;
   for (size_t i = 0; i < index.size(); ++i) {
-    const int64_t row = index[i];
-    if (table == nullptr) {
-      const size_t bytes = width_ * byte_size(tensor_->dtype);
-      files_->read({.name = tensor_->name,
-                    .dtype = tensor_->dtype,
-                    .shape = {width_},
-                    .bytes = tensor_->bytes.subspan(row * bytes, bytes)},
-                   converted.span());
+    if (index[i] < 0 || index[i] >= rows_) {
+      throw Error({.what = "look_up: the table has no such row",
+                   .got = fmt::format("{}", index[i]),
+                   .expected = fmt::format("0 to {}", rows_ - 1)});
     }
-    const float* const from = table == nullptr ? converted.data() : table + row * width_;
-    float* const to = &out(i, 0);
-    for (int64_t c = 0; c < width_; ++c) to[c] = scale * from[c] + (add ? to[c] : 0.f);
+    files_->read({.name = tensor_->name,
+                  .dtype = tensor_->dtype,
+                  .shape = {width_},
+                  .bytes = tensor_->bytes.subspan(index[i] * bytes, bytes)},
+                 row.span());
+    headwise::look_up(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
   }
 }
 
