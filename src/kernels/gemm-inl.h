@@ -338,8 +338,8 @@ inline void stage_columns(View<const float, 2> a, const Strips& strips, float* c
 inline constexpr int64_t kGroupsInPlace = 8;
 
 /// One block of a product, whole. A group of panels stays in L1 while all strips of the block,
-/// which are in L2, pass over it and the next group comes nearer, as do the next rows; each strip
-/// is finished while it is in L1.
+/// which are in L2, pass over it and the next group comes nearer, as does what is read next; each
+/// strip is finished while it is in L1.
 template <class Weights, Left kLeft>
 void multiply_block_of(const Product& product, const ProductBlock& what) {
   using Element = typename Weights::Element;
@@ -361,7 +361,9 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
     View<const float, 2> a = block(product.a, rows, depth);
     if (strips_copied) stage_columns(a, strips, copy);
     if constexpr (kLeft == Left::kRows) a = stage_rows(a, columns.size() <= group, copy);
-    Fetcher ahead(what.read_next(product.a, depth), strips.count * ceil_div(columns.size(), group));
+    const int64_t tiles = strips.count * ceil_div(columns.size(), group);
+    Fetcher left_ahead(what.next_left(product, depth), tiles);
+    Fetcher right_ahead(what.next_right(product, depth), tiles);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
@@ -369,7 +371,8 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
       const Element* const next = first + group / kPanel * product.panel_stride;
       for (int64_t s = 0; s < strips.count; ++s) {
         const Range strip = strips[s];
-        ahead.step();
+        left_ahead.step();
+        right_ahead.step();
         if (strips.count > 1 && part.end < columns.end) {
           prefetch_rows(next, product.panel_step, s * fetched,
                         std::min((s + 1) * fetched, depth.size()));

@@ -108,12 +108,23 @@ struct ProductBlock {
   Range rows, columns;
   Range next_rows;  // of the block it is likely to compute then; empty if these are the same
 
-  /// What of a[M, K] is read after these columns of it. Few rows fit L1, and are not fetched.
-  View<const float, 2> read_next(View<const float, 2> a, Range depth) const {
-    const bool deeper = depth.end < a.extent(1);
+  /// What is read of the left operand after these columns of it. Few rows fit L1: nothing.
+  View<const float, 2> next_left(const Product& product, Range depth) const {
+    const bool deeper = depth.end < product.a.extent(1);
     const int64_t begin = deeper ? depth.end : 0;
     const Range read = rows.size() <= kFewRows ? Range{} : deeper ? rows : next_rows;
-    return block(a, read, {begin, std::min(begin + kBlockDepth, a.extent(1))});
+    return block(product.a, read, {begin, std::min(begin + kBlockDepth, product.a.extent(1))});
+  }
+
+  /// The same of a right operand that is read in place. Packed panels lie as they are read:
+  /// nothing.
+  View<const float, 2> next_right(const Product& product, Range depth) const {
+    const int64_t left = product.a.extent(1) - depth.end;
+    if (product.panel_step == kPanel || left == 0) return {};
+    const auto* const b = reinterpret_cast<const float*>(product.panels);
+    return {b + depth.end * product.panel_step + columns.begin,
+            {std::min(kBlockDepth, left), columns.size()},
+            {product.panel_step, 1}};
   }
 };
 
