@@ -11,7 +11,6 @@
 #include <array>
 #include <utility>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/activation-inl.h"
 #include "kernels/gemm_pack-inl.h"
