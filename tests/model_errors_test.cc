@@ -250,6 +250,19 @@ TEST(ModelErrors, TokenIdsOutOfRange) {
   EXPECT_EQ(error.expected, "0 to 1");
 }
 
+TEST(ModelErrors, WordsThatTheTableDoesNotHave) {
+  for (const char* name : {"bert", "bert_half"}) {
+    const Model model = golden(name);
+    const auto vocabulary = static_cast<int32_t>(model.config().vocabulary);
+    for (const int32_t id : {-1, vocabulary}) {
+      const std::vector<int32_t> ids = {0, id};
+      const ErrorDetail error = error_of([&] { (void)model.word_embeddings(Side::encoder, ids); });
+      EXPECT_EQ(error.what, "look_up: the table has no such row") << name;
+      EXPECT_EQ(error.got, std::to_string(id)) << name;
+    }
+  }
+}
+
 TEST(ModelErrors, ATextLongerThanThePositions) {
   for (const auto& [name, most] :
        {std::pair{"bert", 19}, std::pair{"gpt2", 24}, std::pair{"llama", 32}}) {
