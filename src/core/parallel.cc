@@ -1,4 +1,5 @@
-// parallel_for on OpenMP's dynamic schedule.
+// parallel_for on OpenMP: neighbouring items for each thread, and for one that is done what others
+// have left.
 #include "headwise/core/parallel.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
+#include <vector>
 
 #include "headwise/core/error.h"
 
@@ -14,6 +17,36 @@ namespace headwise {
 namespace {
 
 std::atomic<int> thread_count{0};  // 0: not set, all cores
+
+/// What is left of one thread's share of a loop's items: neighbours, so that a thread meets the
+/// same part of the data, which its caches may still hold, in loop after loop. Its owner takes from
+/// the front, and who has nothing left from the back.
+class alignas(64) Share {
+ public:
+  void hold(int64_t begin, int64_t end) { left_ = pack(begin, end); }
+
+  std::optional<int64_t> take(bool from_front) {
+    uint64_t seen = left_.load(std::memory_order_relaxed);
+    while (true) {
+      const auto begin = static_cast<int64_t>(seen >> 32), end = static_cast<int64_t>(seen & kLow);
+      if (begin == end) return std::nullopt;
+      const uint64_t rest = from_front ? pack(begin + 1, end) : pack(begin, end - 1);
+      if (left_.compare_exchange_weak(seen, rest, std::memory_order_relaxed)) {
+        return from_front ? begin : end - 1;
+      }
+    }
+  }
+
+ private:
+  static constexpr uint64_t kLow = 0xffffffff;
+  static uint64_t pack(int64_t begin, int64_t end) {
+    return static_cast<uint64_t>(begin) << 32 | static_cast<uint64_t>(end);
+  }
+  std::atomic<uint64_t> left_{0};
+};
+
+/// More items than a share can count are taken in several loops.
+constexpr int64_t kMostItems = int64_t{1} << 31;
 
 }  // namespace
 
@@ -37,15 +70,25 @@ void parallel_for(int64_t items, const std::function<void(int64_t)>& work) {
     for (int64_t item = 0; item < items; ++item) work(item);
     return;
   }
+  if (items > kMostItems) {
+    parallel_for(kMostItems, work);
+    return parallel_for(items - kMostItems, [&](int64_t item) { work(kMostItems + item); });
+  }
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
-#pragma omp parallel for schedule(dynamic, 1) num_threads(count)
-  for (int64_t item = 0; item < items; ++item) {
-    if (failed) continue;
-    try {
-      work(item);
-    } catch (...) {
-      if (!failed.exchange(true)) failure = std::current_exception();
+  std::vector<Share> shares(count);
+  for (int t = 0; t < count; ++t) shares[t].hold(items * t / count, items * (t + 1) / count);
+#pragma omp parallel num_threads(count)
+  for (int i = 0; i < count; ++i) {
+    Share& share = shares[(omp_get_thread_num() + i) % count];
+    while (!failed) {
+      const std::optional<int64_t> item = share.take(i == 0);
+      if (!item) break;
+      try {
+        work(*item);
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
     }
   }
   if (failure) std::rethrow_exception(failure);
