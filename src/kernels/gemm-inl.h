@@ -287,12 +287,16 @@ HWY_INLINE void prefetch_rows(const T* panel, ptrdiff_t step, int64_t begin, int
   for (int64_t k = begin; k < end; ++k) __builtin_prefetch(panel + k * step, 0, 2);
 }
 
-/// a[R, depth] where a tile reads it best. Rows that lie a power of two apart would fight for the
-/// same sets of L2, so many rows are copied; few rows fit L1 as they are, rows without gaps L2, and
-/// rows that are read once need not stay.
+/// Rows this many numbers apart, 2 KB, or a multiple, meet in one or two sets of L1.
+inline constexpr int64_t kMeeting = 512;
+
+/// a[R, depth] where a tile reads it best. Many rows that would fight for the same sets of caches
+/// are copied; few rows fit L1 as they are, rows without gaps L2, and rows that are read once need
+/// not stay.
 inline View<const float, 2> stage_rows(View<const float, 2> a, bool read_once, float* copy) {
-  const bool dense = a.stride(0) == a.extent(1);
-  if (a.stride(1) == 1 && (dense || read_once || a.extent(0) <= kFewRows)) return a;
+  const bool in_place = a.stride(0) == a.extent(1) || a.stride(0) % kMeeting != 0 || read_once ||
+                        a.extent(0) <= kFewRows;
+  if (a.stride(1) == 1 && in_place) return a;
   const View<float, 2> staged(copy, a.shape(), {kStagedStride, 1});
   copy_elements(a, staged);
   return staged;
@@ -313,7 +317,7 @@ struct Strips {
 };
 
 /// A copied strip, and room for the vector that is stored last.
-inline constexpr int64_t kStripSize = kBlockDepth * kTileRows + kLanes;
+inline constexpr int64_t kStripSize = kMostDepth * kTileRows + kLanes;
 
 /// a[R, depth], contiguous down its columns, as strips of kTileRows numbers for each column.
 inline void stage_columns(View<const float, 2> a, const Strips& strips, float* copy) {
@@ -353,20 +357,22 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
   const bool activated = epilogue.activation != Activation::none;
   const auto activate =
       with_activation(epilogue.activation, [](auto act) { return &activate_strip<decltype(act)>; });
-  for (int64_t k = 0; k == 0 || k < depth_all; k += kBlockDepth) {
-    const Range depth{k, std::min(k + kBlockDepth, depth_all)};
+  Range depth{};
+  do {
+    depth = depth_part(depth.end, depth_all);
     const bool last = product.last && depth.end == depth_all;
     const int64_t fetched = ceil_div(depth.size(), strips.count);  // of the next panel, by a strip
     View<const float, 2> a = block(product.a, rows, depth);
     if (strips_copied) stage_columns(a, strips, copy);
     if constexpr (kLeft == Left::kRows) a = stage_rows(a, columns.size() <= group, copy);
     const int64_t tiles = strips.count * ceil_div(columns.size(), group);
-    Fetcher left_ahead(what.next_left(product, depth), tiles);
-    Fetcher right_ahead(what.next_right(product, depth), tiles);
+    Fetcher left_ahead(next_left(product, what, depth), tiles);
+    Fetcher right_ahead(next_right(product, what, depth), tiles);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
-                                   c / kPanel * product.panel_stride + k * product.panel_step;
+                                   c / kPanel * product.panel_stride +
+                                   depth.begin * product.panel_step;
       const Element* const next = first + group / kPanel * product.panel_stride;
       for (int64_t s = 0; s < strips.count; ++s) {
         const Range strip = strips[s];
@@ -387,7 +393,7 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
         TilePanels<Element> panels{first, product.panel_stride, product.panel_step};
         TileEnd end{.out = &product.out(out_rows.begin, c),
                     .stride = product.out.stride(0),
-                    .add = product.add || k > 0,
+                    .add = product.add || depth.begin > 0,
                     .bias = last && epilogue.bias.data() != nullptr ? &epilogue.bias(c) : nullptr,
                     .residual = activated ? nullptr : residual,
                     .residual_stride = epilogue.residual.stride(0)};
@@ -397,13 +403,13 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
         }
       }
     }
-  }
+  } while (depth.end < depth_all);
 }
 
 void multiply_block(const Product& product, const ProductBlock& what) {
   switch (product.type) {
     case WeightType::float32:
-      if (product.a.stride(0) == 1 && product.a.stride(1) != 1) {
+      if (contiguous_down(product.a)) {
         return multiply_block_of<Float32, Left::kColumns>(product, what);
       }
       return multiply_block_of<Float32, Left::kRows>(product, what);

@@ -72,23 +72,14 @@ int64_t panel_bytes(View<const T, 2> weights) {
 
 void multiply(const Product& product) {
   const auto [rows, columns] = product.out.shape();
-  const BlockCut cut = cut_into_blocks(rows, columns);
-  const bool parallel = worth_threads(rows, columns, product.a.extent(1));
-  const int64_t at_once = parallel ? threads() : 1;
-  const auto multiply_item = [&, rows = rows, columns = columns](int64_t i) {
-    const int64_t row = i / cut.column_blocks, begin = i % cut.column_blocks * cut.width;
-    const int64_t next = (i + at_once) / cut.column_blocks;  // as threads take items in turn
-    const bool moves = next > row && next < cut.row_blocks;
-    HWY_DYNAMIC_DISPATCH(multiply_block)
-    (product, {.rows = block_of_rows(rows, row, cut.row_blocks),
-               .columns = {begin, std::min(begin + cut.width, columns)},
-               .next_rows = moves ? block_of_rows(rows, next, cut.row_blocks) : Range{}});
+  const BlockCut cut = cut_into_blocks(rows, columns, contiguous_down(product.a));
+  const auto multiply_item = [&, rows = rows, columns = columns](int64_t item) {
+    HWY_DYNAMIC_DISPATCH(multiply_block)(product, cut.block(item, rows, columns));
   };
-  const int64_t items = cut.row_blocks * cut.column_blocks;
-  if (parallel) {
-    parallel_for(items, multiply_item);
+  if (worth_threads(rows, columns, product.a.extent(1))) {
+    parallel_for(cut.items(), multiply_item);
   } else {
-    for (int64_t i = 0; i < items; ++i) multiply_item(i);
+    for (int64_t item = 0; item < cut.items(); ++item) multiply_item(item);
   }
 }
 
@@ -100,12 +91,15 @@ Epilogue columns_of(const Epilogue& whole, int64_t rows, Range columns) {
   return part;
 }
 
-/// Calls work(part) for parts of at most `size`; once, with an empty part, for nothing.
+/// Calls work(part) for parts of `size`, the last of at most `rest` more; once, with an empty part,
+/// for nothing.
 template <class Work>
-void for_parts(int64_t whole, int64_t size, const Work& work) {
-  for (int64_t begin = 0; begin == 0 || begin < whole; begin += size) {
-    work(Range{begin, std::min(begin + size, whole)});
-  }
+void for_parts(int64_t whole, int64_t size, int64_t rest, const Work& work) {
+  Range part{};
+  do {
+    part = next_part(part.end, whole, size, rest);
+    work(part);
+  } while (part.end < whole);
 }
 
 /// c = a · b with its epilogue as (bᵀ · aᵀ)ᵀ, for few rows of a: instead of b, which is to have
@@ -207,9 +201,9 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
   const int64_t depth_most = std::max(
       kScratchDepth, kScratchSize / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
   Scratch scratch;
-  float* const panels = scratch.take<float>(width_most * std::min(depth_most, k));
-  for_parts(n, kScratchWidth, [&, m = m](Range columns) {
-    for_parts(k, depth_most, [&](Range depth) {
+  float* const panels = scratch.take<float>(width_most * std::min(depth_most + kDepthRest, k));
+  for_parts(n, kScratchWidth, 0, [&, m = m](Range columns) {
+    for_parts(k, depth_most, kDepthRest, [&](Range depth) {
       pack(block(b, depth, columns), panels);
       multiply({.a = block(a, {0, m}, depth),
                 .panels = reinterpret_cast<const std::byte*>(panels),

@@ -16,11 +16,13 @@ inline constexpr int kMaxTilePanels = 4;
 
 // A block is what one thread computes at once: its rows of the left operand stay in L2, the one or
 // two panels of a tile, 16 KB each, in L1. Sums are cut at multiples of the depth, whatever else is
-// cut.
+// cut; a rest of at most half of it belongs to the part before, since to add it later would take
+// longer than to read panels from L2.
 inline constexpr int64_t kBlockRows = 192;
 inline constexpr int64_t kBlockDepth = 256;
-inline constexpr int64_t kStagedStride =
-    kBlockDepth + 16;  // no power of two: spreads over cache sets
+inline constexpr int64_t kDepthRest = kBlockDepth / 2;
+inline constexpr int64_t kMostDepth = kBlockDepth + kDepthRest;
+inline constexpr int64_t kStagedStride = kMostDepth + 16;  // no power of two: spreads over sets
 inline constexpr int64_t kFewRows = 32;
 
 struct Range {
@@ -39,10 +41,40 @@ constexpr Range even_part(Range whole, int64_t i, int64_t count) {
   return {begin, begin + size + (i < larger ? 1 : 0)};
 }
 
+/// What comes next of a range up to `end`: `size` of it, or all, if that leaves at most `rest`.
+constexpr Range next_part(int64_t begin, int64_t end, int64_t size, int64_t rest) {
+  return {begin, end - begin <= size + rest ? end : begin + size};
+}
+
+/// The part of a product's depth that begins here.
+constexpr Range depth_part(int64_t begin, int64_t depth) {
+  return next_part(begin, depth, kBlockDepth, kDepthRest);
+}
+
+/// Whether what is contiguous of a left operand is its columns, as in dyᵀ x.
+inline bool contiguous_down(View<const float, 2> a) { return a.stride(0) == 1 && a.stride(1) != 1; }
+
+/// What a thread computes of a product at once.
+struct ProductBlock {
+  Range rows, columns;
+  Range next_rows;  // of the block it is likely to compute then; empty if these are the same
+};
+
 /// How the output of a product is cut: row_blocks times column_blocks, the columns in blocks of
-/// `width`.
+/// `width`. Threads take neighbouring items, so they share what changes slowly: rows, or columns.
 struct BlockCut {
   int64_t row_blocks, column_blocks, width;
+  bool share_columns = false;
+
+  int64_t items() const { return row_blocks * column_blocks; }
+  int64_t row_of(int64_t item) const {
+    return share_columns ? item % row_blocks : item / column_blocks;
+  }
+  int64_t column_of(int64_t item) const {
+    return share_columns ? item / row_blocks : item % column_blocks;
+  }
+  Range rows_of(int64_t item, int64_t rows) const;
+  ProductBlock block(int64_t item, int64_t rows, int64_t columns) const;
 };
 
 // Rows are cut at whole strips of tiles, whatever their height.
@@ -50,8 +82,8 @@ inline constexpr int64_t kRowUnit = 12;
 
 /// A wide block uses a staged row often, a high one a panel; yet there are to be so many that
 /// threads share them evenly. If all rows fit one block, every thread reads its own weights
-/// instead.
-constexpr BlockCut cut_into_blocks(int64_t rows, int64_t columns) {
+/// instead; so it does where the right operand is the larger one of dyᵀ x.
+constexpr BlockCut cut_into_blocks(int64_t rows, int64_t columns, bool left_down) {
   constexpr int64_t kUnit = 12 * kPanel;  // whole tiles, whatever their width
   constexpr int64_t kEnough = 16, kEven = 4;
   if (rows <= kBlockRows) {
@@ -60,6 +92,11 @@ constexpr BlockCut cut_into_blocks(int64_t rows, int64_t columns) {
                               : std::clamp(columns / kEnough / kUnit * kUnit, kUnit, 4 * kUnit);
     return {std::min<int64_t>(rows, 1), ceil_div(columns, width), width};
   }
+  if (left_down && rows <= columns) {
+    const int64_t width =
+        std::clamp(columns / kEven / (kUnit / 3) * (kUnit / 3), 2 * kUnit / 3, 4 * kUnit);
+    return {ceil_div(rows, kBlockRows), ceil_div(columns, width), width, true};
+  }
   const int64_t column_blocks = std::max<int64_t>(1, ceil_div(columns, 4 * kUnit));
   const int64_t width = ceil_div(ceil_div(columns, column_blocks), kUnit / 3) * (kUnit / 3);
   const int64_t for_threads = std::min(kEnough / column_blocks, rows / (kBlockRows / 2));
@@ -67,10 +104,18 @@ constexpr BlockCut cut_into_blocks(int64_t rows, int64_t columns) {
   return {ceil_div(row_blocks, kEven) * kEven, columns == 0 ? 0 : column_blocks, width};
 }
 
-/// Block i of `count` of a product's rows.
-constexpr Range block_of_rows(int64_t rows, int64_t i, int64_t count) {
-  const Range units = even_part({0, ceil_div(rows, kRowUnit)}, i, count);
+inline Range BlockCut::rows_of(int64_t item, int64_t rows) const {
+  if (item >= items()) return {};
+  const Range units = even_part({0, ceil_div(rows, kRowUnit)}, row_of(item), row_blocks);
   return {units.begin * kRowUnit, std::min(units.end * kRowUnit, rows)};
+}
+
+inline ProductBlock BlockCut::block(int64_t item, int64_t rows, int64_t columns) const {
+  const int64_t begin = column_of(item) * width;
+  const Range here = rows_of(item, rows), next = rows_of(item + 1, rows);
+  return {.rows = here,
+          .columns = {begin, std::min(begin + width, columns)},
+          .next_rows = next.begin == here.begin ? Range{} : next};
 }
 
 /// Whether a product takes one thread longer than about 20 µs; starting threads takes a few.
@@ -103,29 +148,24 @@ struct Product {
   bool last;
 };
 
-/// What a thread computes of a product at once.
-struct ProductBlock {
-  Range rows, columns;
-  Range next_rows;  // of the block it is likely to compute then; empty if these are the same
+/// What is read of the left operand after these columns of it. Few rows fit L1: nothing.
+inline View<const float, 2> next_left(const Product& product, const ProductBlock& what,
+                                      Range depth) {
+  const bool deeper = depth.end < product.a.extent(1);
+  const Range all = deeper ? what.rows : what.next_rows;
+  return block(product.a, what.rows.size() <= kFewRows ? Range{} : all,
+               depth_part(deeper ? depth.end : 0, product.a.extent(1)));
+}
 
-  /// What is read of the left operand after these columns of it. Few rows fit L1: nothing.
-  View<const float, 2> next_left(const Product& product, Range depth) const {
-    const bool deeper = depth.end < product.a.extent(1);
-    const int64_t begin = deeper ? depth.end : 0;
-    const Range read = rows.size() <= kFewRows ? Range{} : deeper ? rows : next_rows;
-    return block(product.a, read, {begin, std::min(begin + kBlockDepth, product.a.extent(1))});
-  }
-
-  /// The same of a right operand that is read in place. Packed panels lie as they are read:
-  /// nothing.
-  View<const float, 2> next_right(const Product& product, Range depth) const {
-    const int64_t left = product.a.extent(1) - depth.end;
-    if (product.panel_step == kPanel || left == 0) return {};
-    const auto* const b = reinterpret_cast<const float*>(product.panels);
-    return {b + depth.end * product.panel_step + columns.begin,
-            {std::min(kBlockDepth, left), columns.size()},
-            {product.panel_step, 1}};
-  }
-};
+/// The same of a right operand that is read in place. Packed panels lie as they are read: nothing.
+inline View<const float, 2> next_right(const Product& product, const ProductBlock& what,
+                                       Range depth) {
+  const Range next = depth_part(depth.end, product.a.extent(1));
+  if (product.panel_step == kPanel || next.size() == 0) return {};
+  const auto* const b = reinterpret_cast<const float*>(product.panels);
+  return {b + next.begin * product.panel_step + what.columns.begin,
+          {next.size(), what.columns.size()},
+          {product.panel_step, 1}};
+}
 
 }  // namespace headwise
