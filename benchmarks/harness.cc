@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core_distance.h"
 #include "fma_probe.h"
 
 namespace headwise::bench {
@@ -50,10 +51,11 @@ Timer timer_of(std::function<void()> call) {
   };
 }
 
-double Harness::probe(int threads) {
-  const double gflops = fma_gflops(threads);
-  peaks_[threads] = std::max(peaks_[threads], gflops);
-  return gflops;
+Harness::Probe Harness::probe(int threads) {
+  const Probe now{fma_gflops(threads), threads > 1 ? core_distance() : 0};
+  peaks_[threads] = std::max(peaks_[threads], now.peak);
+  if (threads > 1) nearest_ = std::min(nearest_, now.distance);
+  return now;
 }
 
 double Harness::fma_peak(int threads) {
@@ -67,14 +69,15 @@ std::vector<Timing> Harness::race(int threads, const std::vector<Timer>& sides) 
   fma_peak(threads);
   std::vector<std::vector<Probed>> samples(sides.size());
   const auto start = Clock::now();
-  double before = probe(threads);
+  Probe before = probe(threads);
   const auto take = [&](size_t side, int64_t reps) {
     const Sample sample = sides[side](reps);
     std::this_thread::sleep_for(kSettle);
-    const double after = probe(threads);
+    const Probe after = probe(threads);
     samples[side].push_back({.seconds = sample.seconds / static_cast<double>(reps),
                              .cpu_share = sample.cpu_seconds / sample.seconds,
-                             .probe = std::min(before, after)});
+                             .peak = std::min(before.peak, after.peak),
+                             .distance = std::max(before.distance, after.distance)});
     before = after;
     return sample.seconds;
   };
@@ -113,7 +116,9 @@ std::vector<double> Harness::quality(const std::vector<Probed>& samples, int thr
   for (const Probed& sample : samples) best_share = std::max(best_share, sample.cpu_share);
   std::vector<double> qualities;
   for (const Probed& sample : samples) {
-    qualities.push_back(std::min(sample.probe / peaks_.at(threads), sample.cpu_share / best_share));
+    const double near = threads > 1 ? settings_.near * nearest_ / sample.distance : 1;
+    qualities.push_back(
+        std::min({1., near, sample.peak / peaks_.at(threads), sample.cpu_share / best_share}));
   }
   return qualities;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -33,11 +34,12 @@ class Harness {
     double race_seconds = 4;       // after which no round is begun
     double quiet = 0.93;           // of the best probe, before and after a quiet sample, and of the
                                    // side's best share of the CPU during it
+    double near = 3;               // how many times as far as nearest two cores may be then
   };
   explicit Harness(const Settings& settings) : settings_(settings) {}
 
-  /// Samples the sides in turn, a probe of the FMA peak between any two samples, and returns one
-  /// Timing per side. `threads` is what the sides use.
+  /// Samples the sides in turn, between any two samples a probe of the FMA peak and of how near the
+  /// cores are, and returns one Timing per side. `threads` is what the sides use.
   std::vector<Timing> race(int threads, const std::vector<Timer>& sides);
 
   /// The best probe seen so far, GFLOP/s.
@@ -47,15 +49,20 @@ class Harness {
   struct Probed {
     double seconds;    // of one repetition
     double cpu_share;  // CPU's seconds per second: below its best, others had the CPU
-    double probe;      // the worse of those before and after
+    double peak;       // the worse of the probes before and after
+    double distance;   // the same
   };
-  double probe(int threads);
+  struct Probe {
+    double peak, distance;
+  };
+  Probe probe(int threads);
   std::vector<double> quality(const std::vector<Probed>& samples, int threads) const;
   int count_quiet(const std::vector<Probed>& samples, int threads) const;
   Timing judge(const std::vector<Probed>& samples, int threads) const;
 
   Settings settings_;
   std::map<int, double> peaks_;  // by threads
+  double nearest_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace headwise::bench
