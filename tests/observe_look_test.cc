@@ -1,4 +1,5 @@
 // What heads look at, against a plain computation from stored maps, for models of several kinds.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -368,6 +369,46 @@ INSTANTIATE_TEST_SUITE_P(Models, Looking,
                          testing::Values("bert", "gpt2", "llama", "mistral", "gpt_neox", "marian",
                                          "t5", "bert_fixed", "gpt2_mixed", "llama_pruned"),
                          [](const auto& info) { return info.param; });
+
+/// Writes down what it is told of a pass.
+class Progress : public ForwardObserver {
+ public:
+  explicit Progress(bool to_the_end) : to_the_end_(to_the_end) {}
+  bool wants_hidden() const override { return to_the_end_; }
+  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+                View<float, 3> z, View<const float, 2>) override {
+    seen[site.name] = {z.data(), z.data() + z.extent(0) * z.extent(1) * z.extent(2)};
+  }
+  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+    seen[fmt::format("{} {}", static_cast<int>(side), layer)] = {
+        rows.data(), rows.data() + rows.extent(0) * rows.extent(1)};
+  }
+  std::map<std::string, std::vector<float>> seen;
+
+ private:
+  bool to_the_end_;
+};
+
+/// Who does not want what follows the last attention misses just that.
+TEST_P(Looking, EndsWithTheLastAttentionForThoseWhoAskNoMore) {
+  const Model model = Model::load(golden_model(GetParam()));
+  TokenBatch source, target;
+  source.add(std::vector<int32_t>{3, 1, 4, 1, 5});
+  target.add(std::vector<int32_t>{2, 6, 5});
+  const bool two = model.config().encoder_decoder();
+  const auto run = [&](Progress& observer) {
+    const ForwardOptions options{.observer = &observer};
+    return two ? model.hidden(source, target, options) : model.hidden(source, options);
+  };
+  Progress whole(true), part(false);
+  EXPECT_EQ(run(whole).rows.extent(0), two ? 3 : 5);
+  EXPECT_EQ(run(part).rows.extent(0), 0);
+  const bool decodes = model.config().decoder.layers() > 0;
+  const StackConfig& last = decodes ? model.config().decoder : model.config().encoder;
+  const Side side = decodes ? Side::decoder : Side::encoder;
+  EXPECT_EQ(whole.seen.erase(fmt::format("{} {}", static_cast<int>(side), last.layers() - 1)), 1);
+  EXPECT_EQ(part.seen, whole.seen);
+}
 
 /// The logit of the next token minus the mean logit, when a head's contribution is left out of the
 /// last rows before a norm whose scale is held.

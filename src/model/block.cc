@@ -187,15 +187,22 @@ void Block::residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scra
   }
 }
 
-void Block::after_self(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+void Block::ask_source(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                        BlockMemory* memory) const {
-  if (!cross_.empty()) {
-    residual(x, cross_.front().norm, scratch,
-             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-               attend_cross(from, input, scratch, memory, to, how);
-             });
-  }
-  feed_forward(x, scratch);
+  if (cross_.empty()) return;
+  residual(x, cross_.front().norm, scratch,
+           [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+             attend_cross(from, input, scratch, memory, to, how);
+           });
+}
+
+void Block::attend_all(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                       BlockMemory* memory) const {
+  residual(x, self_.norm, scratch,
+           [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+             attend_self(from, input, scratch, memory, to, how);
+           });
+  ask_source(x, input, scratch, memory);
 }
 
 void Block::feed_forward(View<float, 2> x, BlockScratch& scratch) const {
@@ -208,18 +215,11 @@ void Block::feed_forward(View<float, 2> x, BlockScratch& scratch) const {
 
 void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                     BlockMemory* memory) const {
-  const auto attend = [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-    attend_self(from, input, scratch, memory, to, how);
-  };
-  if (parallel_) {
-    const View<float, 2> second = rows_like(x, scratch.second);
-    norm_(x, second);
-    residual(x, self_.norm, scratch, attend);
-    feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
-    return;
-  }
-  residual(x, self_.norm, scratch, attend);
-  after_self(x, input, scratch, memory);
+  const View<float, 2> second = parallel_ ? rows_like(x, scratch.second) : View<float, 2>();
+  if (parallel_) norm_(x, second);
+  attend_all(x, input, scratch, memory);
+  if (parallel_) feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
+  feed_forward(x, scratch);
 }
 
 void Block::attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,
@@ -251,7 +251,7 @@ void Block::settle(AttentionKind attended, View<float, 2> sum) const {
 void Block::finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
                    BlockScratch& scratch) const {
   settle(attended, sum);
-  if (attended == AttentionKind::self) return after_self(sum, input, scratch, nullptr);
+  if (attended == AttentionKind::self) ask_source(sum, input, scratch, nullptr);
   feed_forward(sum, scratch);
 }
 

@@ -45,6 +45,7 @@ struct BlockInput {
   std::span<const int64_t> source_offsets{};
   View<const float, 2> source{};  // none: already projected
   const ForwardOptions* options = nullptr;
+  bool whole = true;  // otherwise what follows the last attention of all is left out
 };
 
 /// Keys and values that outlive a step: those of the text so far, and those of the source.
@@ -69,6 +70,9 @@ class Block {
   /// newest of their texts.
   void forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                BlockMemory* memory) const;
+  /// The same without feed-forward.
+  void attend_all(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                  BlockMemory* memory) const;
 
   /// The same in steps, for those who change what an attention says. sum [T, C] = x + attention of
   /// x, before a norm that comes behind it; of a parallel block with feed-forward. The outputs of
@@ -108,8 +112,8 @@ class Block {
   /// What is done to queries and keys at these positions before they attend.
   void place(View<float, 3> heads, const NormLayer& norm, std::span<const int64_t> positions,
              const RotaryTable& rotary) const;
-  /// From what leaves self attention to what leaves the block.
-  void after_self(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+  /// From what leaves self attention to what leaves cross attention, if there is one.
+  void ask_source(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                   BlockMemory* memory) const;
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.

@@ -18,6 +18,10 @@
 namespace headwise {
 namespace {
 
+bool wants_hidden(const ForwardOptions& options) {
+  return options.observer == nullptr || options.observer->wants_hidden();
+}
+
 /// The position of every row in its text, `begin` tokens of which came before.
 std::vector<int64_t> positions_of(std::span<const int64_t> offsets, const DecoderState* state) {
   std::vector<int64_t> positions;
@@ -46,6 +50,7 @@ void ForwardObserver::attended(const AttentionSite&, const Attention&, const Mul
 bool ForwardObserver::wants_heads() const { return true; }
 
 bool ForwardObserver::wants_projected() const { return false; }
+bool ForwardObserver::wants_hidden() const { return true; }
 void ForwardObserver::projected(const AttentionSite&, View<const float, 2>) {}
 void ForwardObserver::reached(Side, int64_t, View<const float, 2>) {}
 
@@ -107,6 +112,12 @@ Activations Model::Parts::run(const Stack& stack, const TokenBatch& batch, Block
   return stack.forward(batch, input, lease.scratch(), memories);
 }
 
+Activations Model::Parts::run_first(const TokenBatch& batch, const ForwardOptions& options,
+                                    bool whole) {
+  check_gates(options.gates, sites, batch.texts());
+  return run(first(), batch, {.options = &options, .whole = whole}, nullptr, {});
+}
+
 Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
                                     const BlockInput& input) {
   Activations rows(batch.rows(), config.width);
@@ -120,9 +131,11 @@ Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
     TokenBatch text;
     text.add(std::span(batch.ids).subspan(begin, end - begin));
     const Activations part = run(stack, text, of_text, nullptr, {});
-    std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
+    if (input.whole) {
+      std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
+    }
   }
-  return rows;
+  return input.whole ? std::move(rows) : Activations();
 }
 
 RotaryTable Model::Parts::stretched_rotary(int64_t length) const {
@@ -217,8 +230,7 @@ const MultiHeadAttention& Model::layer(int64_t site) const {
 }
 
 Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
-  check_gates(options.gates, attentions(), batch.texts());
-  return parts_->run(parts_->first(), batch, {.options = &options}, nullptr, {});
+  return parts_->run_first(batch, options, wants_hidden(options));
 }
 
 Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
@@ -231,12 +243,13 @@ Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
     refuse("sources and targets are not as many", fmt::format("{}", target.texts()),
            fmt::format("{}", source.texts()));
   }
-  const Activations encoded = hidden(source, options);
+  const Activations encoded = parts_->run_first(source, options, true);
   return parts_->run(parts_->decoder, target,
                      {.cross_offsets = target.offsets,
                       .source_offsets = source.offsets,
                       .source = encoded.rows,
-                      .options = &options},
+                      .options = &options,
+                      .whole = wants_hidden(options)},
                      nullptr, {});
 }
 
@@ -299,7 +312,7 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
              fmt::format("a multiple of {}", source.texts()));
     }
     state->source_offsets = source.offsets;
-    const Activations encoded = hidden(source, options);
+    const Activations encoded = parts_->run_first(source, options, true);
     for (size_t layer = 0; layer < state->memories.size(); ++layer) {
       parts_->decoder.blocks()[layer].cross()->attention.project_source(
           encoded.rows, state->memories[layer].cross);

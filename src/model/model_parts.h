@@ -48,6 +48,9 @@ struct Model::Parts {
   Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
                   DecoderState* state, std::span<BlockMemory> memories);
 
+  /// The encoder, or the decoder if there is none.
+  Activations run_first(const TokenBatch& batch, const ForwardOptions& options, bool whole);
+
   /// Texts one by one, because each has angles of its own.
   Activations run_apart(const Stack& stack, const TokenBatch& batch, const BlockInput& input);
 

@@ -255,7 +255,12 @@ Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScrat
   input.buckets = buckets_;
   if (observer != nullptr) observer->reached(side_, -1, x.rows);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-    blocks_[layer].forward(x.rows, input, scratch, memories.empty() ? nullptr : &memories[layer]);
+    BlockMemory* const memory = memories.empty() ? nullptr : &memories[layer];
+    if (!input.whole && layer + 1 == blocks_.size()) {
+      blocks_[layer].attend_all(x.rows, input, scratch, memory);
+      return {};
+    }
+    blocks_[layer].forward(x.rows, input, scratch, memory);
     if (observer != nullptr) observer->reached(side_, static_cast<int64_t>(layer), x.rows);
   }
   finish(x.rows);

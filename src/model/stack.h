@@ -20,7 +20,7 @@ class Stack {
         std::span<const AttentionSite> sites, WeightReader& reader);
 
   /// The rows of a pass, from token ids to the last hidden states. `positions` [T] are those of the
-  /// rows in their texts. `memories`, if any, one per block.
+  /// rows in their texts. `memories`, if any, one per block. No rows if the input is not whole.
   Activations forward(const TokenBatch& batch, BlockInput input, BlockScratch& scratch,
                       std::span<BlockMemory> memories) const;
 

@@ -35,7 +35,7 @@ class Divergence : public Watcher {
     for (const AttendedHeads& group : heads.groups()) kept.heads.emplace_back(group);
   }
 
-  void end(View<const float, 2>) override {
+  void end() override {
     for (auto& [type, kept] : kept_) compare(type, kept);
   }
 

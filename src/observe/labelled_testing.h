@@ -45,9 +45,8 @@ inline Watched watch(const WatchContext& context, std::unique_ptr<Watcher> watch
       const WatchedBatch batch{.texts = indices, .source = source, .target = target};
       watcher->begin(batch);
       const ForwardOptions options{.observer = &observer};
-      const Activations hidden = target.texts() > 0 ? context.model.hidden(source, target, options)
-                                                    : context.model.hidden(source, options);
-      watcher->end(hidden.rows);
+      batch.run(context.model, options);
+      watcher->end();
     }
   } while (watcher->again());
   Watched watched{.heads = std::vector<Measures>(context.model.heads())};

@@ -20,6 +20,7 @@ class PassObserver : public ForwardObserver {
     for (const Watcher* watcher : watchers_) {
       watches_weights_ |= watcher->watches_weights();
       wants_projected_ |= watcher->wants_projected();
+      wants_hidden_ |= watcher->wants_hidden();
     }
   }
 
@@ -48,13 +49,14 @@ class PassObserver : public ForwardObserver {
     }
   }
 
+  bool wants_hidden() const override { return wants_hidden_; }
   void reached(Side side, int64_t layer, View<const float, 2> rows) override {
     for (Watcher* watcher : watchers_) watcher->reached(side, layer, rows);
   }
 
  private:
   std::vector<Watcher*> watchers_;
-  bool watches_weights_ = false, wants_projected_ = false;
+  bool watches_weights_ = false, wants_projected_ = false, wants_hidden_ = false;
   std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first; only with heads
 };
 
@@ -108,9 +110,8 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
       const WatchedBatch batch{.texts = texts, .source = source, .target = target};
       for (Watcher* watcher : active) watcher->begin(batch);
       const ForwardOptions options{.gates = context.gates, .observer = &observer};
-      const Activations hidden = target.texts() > 0 ? context.model.hidden(source, target, options)
-                                                    : context.model.hidden(source, options);
-      for (Watcher* watcher : active) watcher->end(hidden.rows);
+      batch.run(context.model, options);
+      for (Watcher* watcher : active) watcher->end();
       done += std::ssize(texts);
       if (progress) progress(done, total);
     }

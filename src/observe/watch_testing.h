@@ -39,12 +39,11 @@ struct Watching {
     const std::unique_ptr<Watcher> watcher = make(context);
     PassOn observer(*watcher);
     const ForwardOptions options{.gates = gates, .observer = &observer};
-    for (const TextPair& batch : batches) {
-      watcher->begin({.source = batch.source, .target = batch.target});
-      const Activations hidden = batch.target.texts() > 0
-                                     ? model.hidden(batch.source, batch.target, options)
-                                     : model.hidden(batch.source, options);
-      watcher->end(hidden.rows);
+    for (const TextPair& pair : batches) {
+      const WatchedBatch batch{.source = pair.source, .target = pair.target};
+      watcher->begin(batch);
+      batch.run(model, options);
+      watcher->end();
     }
     std::vector<Measures> heads(static_cast<size_t>(model.heads()));
     Evidence evidence;

@@ -40,6 +40,11 @@ struct WatchedBatch {
   const TokenBatch& keys(const AttentionSite& site) const {
     return site.kind == AttentionKind::cross ? source : rows(site);
   }
+
+  void run(const Model& model, const ForwardOptions& options) const {
+    (void)(target.texts() > 0 ? model.hidden(source, target, options)
+                              : model.hidden(source, options));
+  }
 };
 
 /// Called for every batch of a pass: begin, then for every attention that has heads watch and
@@ -61,8 +66,10 @@ class Watcher {
   /// What the attention adds to the residual stream, [T, C], for those who want it.
   virtual bool wants_projected() const { return false; }
   virtual void projected(const AttentionSite&, View<const float, 2>) {}
+  /// Whether it wants to see the last layer's rows, which are computed for those alone who do.
+  virtual bool wants_hidden() const { return false; }
   virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
-  virtual void end(View<const float, 2> /*hidden*/) {}
+  virtual void end() {}
 
   /// Whether it wants to go through the texts once more; asked after each time. Those who do not
   /// see nothing of what the others go through.

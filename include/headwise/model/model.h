@@ -84,6 +84,10 @@ class ForwardObserver {
   virtual bool wants_projected() const;
   virtual void projected(const AttentionSite& site, View<const float, 2> rows);
 
+  /// Whether states behind the last attention are wanted. Otherwise what computes them is left out:
+  /// the pass gives back no rows, and `reached` is not called for the last layer.
+  virtual bool wants_hidden() const;
+
   /// The rows [T, C] after the embedding (layer -1) and after each layer, before a final norm.
   virtual void reached(Side side, int64_t layer, View<const float, 2> rows);
 };
