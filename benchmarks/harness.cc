@@ -116,9 +116,9 @@ std::vector<double> Harness::quality(const std::vector<Probed>& samples, int thr
   for (const Probed& sample : samples) best_share = std::max(best_share, sample.cpu_share);
   std::vector<double> qualities;
   for (const Probed& sample : samples) {
-    const double near = threads > 1 ? settings_.near * nearest_ / sample.distance : 1;
+    const bool near = threads == 1 || sample.distance <= settings_.near * nearest_;
     qualities.push_back(
-        std::min({1., near, sample.peak / peaks_.at(threads), sample.cpu_share / best_share}));
+        near ? std::min(sample.peak / peaks_.at(threads), sample.cpu_share / best_share) : 0);
   }
   return qualities;
 }

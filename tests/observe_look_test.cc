@@ -390,24 +390,37 @@ class Progress : public ForwardObserver {
 };
 
 /// Who does not want what follows the last attention misses just that.
-TEST_P(Looking, EndsWithTheLastAttentionForThoseWhoAskNoMore) {
-  const Model model = Model::load(golden_model(GetParam()));
-  TokenBatch source, target;
-  source.add(std::vector<int32_t>{3, 1, 4, 1, 5});
-  target.add(std::vector<int32_t>{2, 6, 5});
+void expect_only_the_end_missing(const std::string& name, const TokenBatch& source,
+                                 const TokenBatch& target) {
+  const Model model = Model::load(golden_model(name));
   const bool two = model.config().encoder_decoder();
   const auto run = [&](Progress& observer) {
     const ForwardOptions options{.observer = &observer};
     return two ? model.hidden(source, target, options) : model.hidden(source, options);
   };
   Progress whole(true), part(false);
-  EXPECT_EQ(run(whole).rows.extent(0), two ? 3 : 5);
+  EXPECT_EQ(run(whole).rows.extent(0), two ? target.rows() : source.rows());
   EXPECT_EQ(run(part).rows.extent(0), 0);
   const bool decodes = model.config().decoder.layers() > 0;
   const StackConfig& last = decodes ? model.config().decoder : model.config().encoder;
   const Side side = decodes ? Side::decoder : Side::encoder;
   EXPECT_EQ(whole.seen.erase(fmt::format("{} {}", static_cast<int>(side), last.layers() - 1)), 1);
   EXPECT_EQ(part.seen, whole.seen);
+}
+
+TEST_P(Looking, EndsWithTheLastAttentionForThoseWhoAskNoMore) {
+  TokenBatch source, target;
+  source.add(std::vector<int32_t>{3, 1, 4, 1, 5});
+  target.add(std::vector<int32_t>{2, 6, 5});
+  expect_only_the_end_missing(GetParam(), source, target);
+}
+
+TEST(LongTexts, EndWithTheLastAttentionToo) {
+  const std::string name = "llama_rope_dynamic";  // which runs them one by one
+  const int64_t length = Model::load(golden_model(name)).config().max_positions + 2;
+  TokenBatch texts;
+  for (const int32_t token : {3, 5}) texts.add(std::vector<int32_t>(length, token));
+  expect_only_the_end_missing(name, texts, {});
 }
 
 /// The logit of the next token minus the mean logit, when a head's contribution is left out of the

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -115,11 +117,25 @@ TEST(Parallel, VisitsEveryItemOnceAndCutsPanelsTheSameWay) {
     std::vector<int> visits(1000);
     parallel_for(1000, [&](int64_t i) { ++visits[i]; });
     EXPECT_THAT(visits, testing::Each(1));
+    parallel_for(2, [&](int64_t i) { ++visits[i]; });
+    EXPECT_EQ(visits[0] + visits[1], 4);
+    parallel_for(0, [&](int64_t) { ADD_FAILURE(); });
     std::vector<int64_t> ends(4);
     parallel_panels(100, 32, [&](int64_t begin, int64_t end) { ends[begin / 32] = end; });
     EXPECT_THAT(ends, testing::ElementsAre(32, 64, 96, 100));
   }
   EXPECT_THROW(set_threads(0), Error);
+}
+
+TEST(Parallel, WhoIsDoneTakesFromOthers) {
+  set_threads(2);
+  std::atomic<int> done{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  parallel_for(8, [&](int64_t item) {
+    while (item == 0 && done < 7 && std::chrono::steady_clock::now() < deadline) continue;
+    ++done;
+    if (item == 0) EXPECT_EQ(done, 8);
+  });
 }
 
 TEST(Parallel, PassesExceptionsOn) {

@@ -78,18 +78,22 @@ void parallel_for(int64_t items, const std::function<void(int64_t)>& work) {
   std::atomic<bool> failed{false};
   std::vector<Share> shares(count);
   for (int t = 0; t < count; ++t) shares[t].hold(items * t / count, items * (t + 1) / count);
-#pragma omp parallel num_threads(count)
-  for (int i = 0; i < count; ++i) {
-    Share& share = shares[(omp_get_thread_num() + i) % count];
+  const auto work_through = [&](Share& share, bool from_front) {
     while (!failed) {
-      const std::optional<int64_t> item = share.take(i == 0);
-      if (!item) break;
+      const std::optional<int64_t> item = share.take(from_front);
+      if (!item) return;
       try {
         work(*item);
       } catch (...) {
         if (!failed.exchange(true)) failure = std::current_exception();
       }
     }
+  };
+#pragma omp parallel num_threads(count)
+  {
+    const int own = omp_get_thread_num();
+    work_through(shares[own], true);
+    for (int i = 1; i < count; ++i) work_through(shares[(own + i) % count], false);
   }
   if (failure) std::rethrow_exception(failure);
 }

@@ -116,8 +116,7 @@ void pack_panels(View<const T, 2> b, Range panels, T* to) {
 class Fetcher {
  public:
   Fetcher(View<const float, 2> matrix, int64_t steps) {
-    const bool down = matrix.stride(0) == 1 && matrix.stride(1) != 1;
-    const View<const float, 2> rows = down ? transposed(matrix) : matrix;
+    const View<const float, 2> rows = contiguous_down(matrix) ? transposed(matrix) : matrix;
     data_ = rows.data();
     stride_ = rows.stride(0);
     row_lines_ = ceil_div(rows.extent(1), kLine);

@@ -1,5 +1,4 @@
 // How a matrix product is cut into blocks: sizes that depend on shapes alone, never on threads.
-// Only what is fetched ahead depends on those, which changes no result.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +14,9 @@ inline constexpr int kPanel = kPackedColumns;
 inline constexpr int kMaxTilePanels = 4;
 
 // A block is what one thread computes at once: its rows of the left operand stay in L2, the one or
-// two panels of a tile, 16 KB each, in L1. Sums are cut at multiples of the depth, whatever else is
-// cut; a rest of at most half of it belongs to the part before, since to add it later would take
-// longer than to read panels from L2.
+// two panels of a tile, 16 KB each, or 24 KB with a rest, near L1. Sums are cut at multiples of the
+// depth, whatever else is cut; a rest of at most half of it belongs to the part before, since to
+// add it later would take longer than to read panels from L2.
 inline constexpr int64_t kBlockRows = 192;
 inline constexpr int64_t kBlockDepth = 256;
 inline constexpr int64_t kDepthRest = kBlockDepth / 2;

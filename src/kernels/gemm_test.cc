@@ -47,10 +47,11 @@ std::vector<Case> cases() {
       for (const int64_t k : {0, 1, 2, 5, 64, 193, 500}) all.push_back({m, n, k});
     }
   }
-  // Past one block of rows, of panels, of depth, and of what gemm packs at a time.
+  // Past one block of rows, of panels, of depth, and of what gemm packs at a time. The last two are
+  // copied: rows that lie 4 KB apart (with the gap that a Matrix has), and strips of columns.
   for (const Case& more :
        {Case{100, 193, 31}, Case{193, 100, 300}, Case{97, 3100, 7}, Case{11, 210, 1100},
-        Case{500, 33, 64}, Case{193, 690, 513}, Case{100, 40, 1024}}) {
+        Case{500, 33, 64}, Case{193, 690, 513}, Case{100, 40, 1021}, Case{384, 1300, 640}}) {
     all.push_back(more);
   }
   return all;

@@ -218,8 +218,11 @@ void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scr
   const View<float, 2> second = parallel_ ? rows_like(x, scratch.second) : View<float, 2>();
   if (parallel_) norm_(x, second);
   attend_all(x, input, scratch, memory);
-  if (parallel_) feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
-  feed_forward(x, scratch);
+  if (parallel_) {
+    feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
+  } else {
+    feed_forward(x, scratch);
+  }
 }
 
 void Block::attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,

@@ -120,7 +120,7 @@ Activations Model::Parts::run_first(const TokenBatch& batch, const ForwardOption
 
 Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
                                     const BlockInput& input) {
-  Activations rows(batch.rows(), config.width);
+  Activations rows(input.whole ? batch.rows() : 0, config.width);
   ForwardOptions options = *input.options;
   BlockInput of_text = input;
   of_text.options = &options;
@@ -135,7 +135,7 @@ Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
       std::copy_n(part.rows.data(), (end - begin) * config.width, &rows.rows(begin, 0));
     }
   }
-  return input.whole ? std::move(rows) : Activations();
+  return rows;
 }
 
 RotaryTable Model::Parts::stretched_rotary(int64_t length) const {

@@ -28,7 +28,7 @@ class DirectLogits : public Watcher {
     });
   }
 
-  bool wants_hidden() const override { return true; }
+  bool wants_reached() const override { return true; }
   void reached(Side, int64_t layer, View<const float, 2> rows) override {
     if (layer + 1 < context_.model.config().decoder.layers()) return;
     const TokenBatch& tokens = batch_->source;

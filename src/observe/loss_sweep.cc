@@ -24,6 +24,7 @@ class OutputSums : public ForwardObserver {
     rows_.resize(sums_.size());
   }
 
+  bool wants_hidden() const override { return false; }
   void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
                 View<float, 3> z, View<const float, 2>) override {
     parallel_for(z.extent(1), [&](int64_t h) {

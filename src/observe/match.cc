@@ -22,6 +22,7 @@ namespace {
 /// What every attention of a model did in one pass, by its name.
 class Keeper : public ForwardObserver {
  public:
+  bool wants_hidden() const override { return false; }
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<float, 3>,
                 View<const float, 2> lse) override {

@@ -20,7 +20,7 @@ class PassObserver : public ForwardObserver {
     for (const Watcher* watcher : watchers_) {
       watches_weights_ |= watcher->watches_weights();
       wants_projected_ |= watcher->wants_projected();
-      wants_hidden_ |= watcher->wants_hidden();
+      wants_reached_ |= watcher->wants_reached();
     }
   }
 
@@ -49,14 +49,16 @@ class PassObserver : public ForwardObserver {
     }
   }
 
-  bool wants_hidden() const override { return wants_hidden_; }
+  bool wants_hidden() const override { return wants_reached_; }
   void reached(Side side, int64_t layer, View<const float, 2> rows) override {
-    for (Watcher* watcher : watchers_) watcher->reached(side, layer, rows);
+    for (Watcher* watcher : watchers_) {
+      if (watcher->wants_reached()) watcher->reached(side, layer, rows);
+    }
   }
 
  private:
   std::vector<Watcher*> watchers_;
-  bool watches_weights_ = false, wants_projected_ = false, wants_hidden_ = false;
+  bool watches_weights_ = false, wants_projected_ = false, wants_reached_ = false;
   std::map<int64_t, AttentionObserver> observers_;  // by AttentionSite::first; only with heads
 };
 

@@ -12,6 +12,7 @@ namespace headwise {
 class PassOn : public ForwardObserver {
  public:
   explicit PassOn(Watcher& watcher) : watcher_(watcher) {}
+  bool wants_hidden() const override { return watcher_.wants_reached(); }
   void attended(const AttentionSite& site, const Attention& attention,
                 const MultiHeadAttention& layer, View<float, 3> z,
                 View<const float, 2> lse) override {

@@ -66,8 +66,8 @@ class Watcher {
   /// What the attention adds to the residual stream, [T, C], for those who want it.
   virtual bool wants_projected() const { return false; }
   virtual void projected(const AttentionSite&, View<const float, 2>) {}
-  /// Whether it wants to see the last layer's rows, which are computed for those alone who do.
-  virtual bool wants_hidden() const { return false; }
+  /// The rows after the embedding and after each layer, for those who want them.
+  virtual bool wants_reached() const { return false; }
   virtual void reached(Side, int64_t /*layer*/, View<const float, 2>) {}
   virtual void end() {}
 

@@ -84,8 +84,8 @@ class ForwardObserver {
   virtual bool wants_projected() const;
   virtual void projected(const AttentionSite& site, View<const float, 2> rows);
 
-  /// Whether states behind the last attention are wanted. Otherwise what computes them is left out:
-  /// the pass gives back no rows, and `reached` is not called for the last layer.
+  /// Whether states behind the last attention are wanted. If not, Model::hidden leaves out the last
+  /// feed-forward layer, gives back no rows, and does not call `reached` for the last layer.
   virtual bool wants_hidden() const;
 
   /// The rows [T, C] after the embedding (layer -1) and after each layer, before a final norm.
@@ -134,8 +134,8 @@ class Model {
   /// for what is not there.
   std::vector<HeadIndex> find_heads(std::string_view list) const;
 
-  /// The last hidden states [T, C], after the final norm where there is one. For encoder-decoders:
-  /// of the encoder.
+  /// The last hidden states [T, C], after the final norm where there is one; no rows if the
+  /// observer wants none. For encoder-decoders: of the encoder.
   Activations hidden(const TokenBatch& batch, const ForwardOptions& options = {}) const;
 
   /// The same of the decoder, `target` being its input; text b of both belong together.
