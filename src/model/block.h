@@ -70,11 +70,11 @@ class Block {
   /// newest of their texts.
   void forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                BlockMemory* memory) const;
-  /// The same without feed-forward.
+  /// The same as far as its last attention: without feed-forward.
   void attend_all(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                   BlockMemory* memory) const;
 
-  /// The same in steps, for those who change what an attention says. sum [T, C] = x + attention of
+  /// The block in steps, for those who change what an attention says. sum [T, C] = x + attention of
   /// x, before a norm that comes behind it; of a parallel block with feed-forward. The outputs of
   /// its heads are `heads_of` afterwards.
   void attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,
