@@ -105,13 +105,20 @@ TEST_P(TrainLaws, GradientsAreAddedAndCleared) {
   model.train(batch(), {});
   const Gradients once = gradients_of(model);
   model.train(batch(), {.gradient_scale = 2});
-  Gradients thrice = gradients_of(model);
+  const Gradients sum = gradients_of(model);
+  Gradients thrice = sum;
   for (auto& [name, gradient] : thrice) {
     for (float& g : gradient) g /= 3;
   }
   expect_near(thrice, once);
   model.clear_gradients();
   for (const auto& [name, gradient] : gradients_of(model)) EXPECT_EQ(norm(gradient), 0) << name;
+
+  // What is known to be 0 is written instead of added to, once.
+  model.train(batch(), {});
+  EXPECT_TRUE(gradients_of(model) == once);
+  model.train(batch(), {.gradient_scale = 2});
+  expect_near(gradients_of(model), sum);
 }
 
 TEST_P(TrainLaws, DropoutFollowsTheSeed) {

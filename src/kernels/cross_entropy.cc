@@ -27,7 +27,7 @@ HWY_EXPORT(add_logits);
 
 // A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it.
 constexpr int64_t kTileElements = 4 << 20;
-constexpr int64_t kFewestRows = 128;
+constexpr int64_t kFewestRows = 256;
 constexpr int64_t kMostRows = 1024;
 
 // Of row_losses: logits that are in flight stay in L3, and their columns are cut the same way
@@ -119,7 +119,8 @@ class Tiles {
     });
     if (gradients_.dx.data() != nullptr) pull_back(logits, begin, end);
     if (gradients_.dweights.data() != nullptr) {
-      gemm(transposed(View<const float, 2>(logits)), x, gradients_.dweights, {.accumulate = true});
+      gemm(transposed(View<const float, 2>(logits)), x, gradients_.dweights,
+           {.accumulate = begin > 0 || !gradients_.blank_dweights});
     }
     if (gradients_.dbias.data() != nullptr) sum_rows(logits, gradients_.dbias);
   }

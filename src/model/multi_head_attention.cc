@@ -53,7 +53,8 @@ struct Linear {
   View<float, 2> dx;  // or none
   bool add_to_dx;
   View<float, 2> dweights;  // or none
-  View<float, 1> dbias;     // or none
+  bool blank_dweights;
+  View<float, 1> dbias;  // or none
 };
 
 void backward(const Linear& linear) {
@@ -61,7 +62,7 @@ void backward(const Linear& linear) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
   }
   if (linear.dweights.data() != nullptr) {
-    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = true});
+    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.blank_dweights});
   }
   if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
 }
@@ -173,9 +174,9 @@ void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> so
 }
 
 void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
-                                         MultiHeadAttentionWeights* gradients) const {
+                                         const WeightGradients& gradients) const {
   check_pass(pass);
-  check_gradients(gradients);
+  check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
   pass.dz = {pass.dheads.at_least(joined(pass.z).extent(0) * joined(pass.z).extent(1)),
              pass.z.shape()};
@@ -184,8 +185,9 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
             .dy = dout,
             .dx = joined(pass.dz),
             .add_to_dx = false,
-            .dweights = gradients == nullptr ? View<float, 2>() : gradients->output(),
-            .dbias = gradients == nullptr ? View<float, 1>() : gradients->output_bias()});
+            .dweights = gradients.to == nullptr ? View<float, 2>() : gradients.to->output(),
+            .blank_dweights = gradients.blank,
+            .dbias = gradients.to == nullptr ? View<float, 1>() : gradients.to->output_bias()});
 }
 
 void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
@@ -214,9 +216,9 @@ void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGra
 
 void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
                                           const Pass& pass, const InputGradients& inputs,
-                                          MultiHeadAttentionWeights* gradients) const {
+                                          const WeightGradients& gradients) const {
   check_pass(pass);
-  check_gradients(gradients);
+  check_gradients(gradients.to);
   check_inputs(x, source);
   const auto& s = shape();
   const int64_t T = pass.q.extent(0), S = pass.k.extent(0);
@@ -232,10 +234,10 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
   const auto matrix = [&](View<float, 2> (MultiHeadAttentionWeights::*of)() const) {
-    return gradients == nullptr ? View<float, 2>() : (gradients->*of)();
+    return gradients.to == nullptr ? View<float, 2>() : (gradients.to->*of)();
   };
   const auto vector = [&](View<float, 1> (MultiHeadAttentionWeights::*of)() const) {
-    return gradients == nullptr ? View<float, 1>() : (gradients->*of)();
+    return gradients.to == nullptr ? View<float, 1>() : (gradients.to->*of)();
   };
   using W = MultiHeadAttentionWeights;
   const int64_t q = s.queries(), kv = key_value_width(s);
@@ -246,6 +248,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
               .dweights = matrix(&W::query),
+              .blank_dweights = gradients.blank,
               .dbias = vector(&W::query_bias)});
     backward({.x = source,
               .weights = weights_.key_value(),
@@ -253,6 +256,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dsource,
               .add_to_dx = inputs.add_to_dsource,
               .dweights = matrix(&W::key_value),
+              .blank_dweights = gradients.blank,
               .dbias = vector(&W::key_value_bias)});
   } else {
     backward({.x = x,
@@ -261,6 +265,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
               .dweights = matrix(&W::in_proj),
+              .blank_dweights = gradients.blank,
               .dbias = vector(&W::in_proj_bias)});
   }
 }

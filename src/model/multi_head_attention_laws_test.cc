@@ -188,21 +188,24 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   expect_refused("out", [&] { layer.output(pass, out.rows(0, 3)); });
   expect_refused("q", [&] { MultiHeadAttention(std::move(*other.weights)).attend(how, pass); });
   expect_refused("dz", [&] { layer.backward_attend(how, pass); });
-  expect_refused("dout", [&] { layer.backward_output(narrow, pass, &gradients); });
+  expect_refused("dout", [&] { layer.backward_output(narrow, pass, {.to = &gradients}); });
   MultiHeadAttentionWeights foreign(other.config);
-  expect_refused("gradients", [&] { layer.backward_output(out, pass, &foreign); });
-  layer.backward_output(out, pass, &gradients);
-  expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, &gradients); });
+  expect_refused("gradients", [&] { layer.backward_output(out, pass, {.to = &foreign}); });
+  layer.backward_output(out, pass, {.to = &gradients});
+  expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, {.to = &gradients}); });
   layer.backward_attend(how, pass);
-  expect_refused("x", [&] { layer.backward_project(x.rows(0, 3), {}, pass, {}, &gradients); });
-  expect_refused("dx",
-                 [&] { layer.backward_project(x, {}, pass, {.dx = out.rows(0, 3)}, &gradients); });
-  expect_refused("dsource",
-                 [&] { layer.backward_project(x, {}, pass, {.dsource = out}, &gradients); });
-  layer.backward_project(x, {}, pass, {}, &gradients);
+  expect_refused("x",
+                 [&] { layer.backward_project(x.rows(0, 3), {}, pass, {}, {.to = &gradients}); });
+  expect_refused("dx", [&] {
+    layer.backward_project(x, {}, pass, {.dx = out.rows(0, 3)}, {.to = &gradients});
+  });
+  expect_refused("dsource", [&] {
+    layer.backward_project(x, {}, pass, {.dsource = out}, {.to = &gradients});
+  });
+  layer.backward_project(x, {}, pass, {}, {.to = &gradients});
   layer.project(x, {}, pass);  // what backward left there is of the rows before
   expect_refused("dz", [&] { layer.backward_attend(how, pass); });
-  expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, &gradients); });
+  expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, {.to = &gradients}); });
 }
 
 TEST(MultiHeadAttentionSteps, OnlyPlainWeightsCanChange) {

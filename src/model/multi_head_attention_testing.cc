@@ -366,10 +366,10 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
   if (!a.dgates.empty()) more.dgates = {a.dgates.data(), how.gates.shape()};
   MultiHeadAttention::InputGradients inputs{.dx = {a.dx.data(), {T, s.C}}};
   if (s.cross) inputs.dsource = {a.dsource.data(), {S, s.Cs}};
-  layer.backward_output(problem.dout_view(), pass, &gradients);
+  layer.backward_output(problem.dout_view(), pass, {.to = &gradients});
   layer.backward_attend(how, pass, more);
   turn(pass.dq, pass.dk, -1);
-  layer.backward_project(problem.x_view(), problem.source_view(), pass, inputs, &gradients);
+  layer.backward_project(problem.x_view(), problem.source_view(), pass, inputs, {.to = &gradients});
   a.dweights.assign(gradients.all().begin(), gradients.all().end());
   return a;
 }

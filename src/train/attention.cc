@@ -71,7 +71,7 @@ View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buf
 
 void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
                                        std::span<const int32_t> heads) const {
-  const View<float, 2> all = table_.dmatrix(heads_);
+  const View<float, 2> all = table_.dmatrix(heads_).sums;
   for (size_t h = 0; h < heads.size(); ++h) {
     for (int64_t r = 0; r < all.extent(1); ++r) all(heads[h], r) += dtable(h, r);
   }
@@ -91,9 +91,9 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
   const MultiHeadAttentionWeights& weights = attention_.weights();
   const MultiHeadAttentionShape& s = weights.shape();
   const std::string name = place.site.name + ".attention.";
-  weights_trained_ =
+  weights_in_pass_ =
       declare.parameter(name + "weights", weights.matrices(), gradients_.matrices(), true);
-  biases_trained_ =
+  biases_in_pass_ =
       declare.parameter(name + "biases", weights.biases(), gradients_.biases(), false);
   declare_tensors(declare, place);
   if (place.config.qk_norm && !s.cross) {
@@ -159,8 +159,8 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
 }
 
 bool TrainedAttention::trained() const {
-  const auto on = [](const Switch& which) { return which != nullptr && *which; };
-  return on(weights_trained_) || on(biases_trained_) || query_norm_.trained() ||
+  const auto on = [](const Switch& which) { return which != nullptr && which->trained; };
+  return on(weights_in_pass_) || on(biases_in_pass_) || query_norm_.trained() ||
          key_norm_.trained() || router_.trained();
 }
 
@@ -229,7 +229,11 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     std::swap(p.dvalues, scratch.dvalues);
   };
   lend();
-  MultiHeadAttentionWeights* const gradients = trained() ? &gradients_ : nullptr;
+  MultiHeadAttention::WeightGradients gradients;
+  if (trained()) {
+    const bool blank = weights_in_pass_ != nullptr && std::exchange(weights_in_pass_->blank, false);
+    gradients = {.to = &gradients_, .blank = blank};
+  }
   attention_.backward_output(dy, p, gradients);
 
   AttentionGradients more;

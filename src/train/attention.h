@@ -124,7 +124,7 @@ class TrainedAttention {
   uint64_t stream_;
   MultiHeadAttention attention_;
   MultiHeadAttentionWeights gradients_;
-  Switch weights_trained_, biases_trained_;
+  Switch weights_in_pass_, biases_in_pass_;
   TrainedNorm query_norm_, key_norm_;
   Weights router_;  // [R, C], or none
   const TrainedRelativeBias* relative_;

@@ -83,7 +83,10 @@ void TrainedAttention::backward_choice(View<const float, 2> x, const StackPass& 
       d(t, i) = static_cast<float>(p(t, i) * (double{d(t, i)} - mean));
     }
   }
-  if (router_.trained()) gemm(transposed(d), x, router_.dmatrix(R), {.accumulate = true});
+  if (router_.trained()) {
+    const auto [drouter, blank] = router_.dmatrix(R);
+    gemm(transposed(d), x, drouter, {.accumulate = !blank});
+  }
   if (dx.data() != nullptr) gemm(d, router_.matrix(R), dx, {.accumulate = true});
 }
 

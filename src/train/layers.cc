@@ -31,7 +31,8 @@ void TrainedLinear::backward(View<const float, 2> x, View<const float, 2> dy,
                              const InputGradient& to) const {
   // Before dx is written, which may lie where dy does.
   if (weight_.trained()) {
-    gemm(transposed(dy), x, weight_.dmatrix(outputs_), {.accumulate = true});
+    const auto [dweight, blank] = weight_.dmatrix(outputs_);
+    gemm(transposed(dy), x, dweight, {.accumulate = !blank});
   }
   if (bias_.trained()) sum_rows(dy, bias_.dvector());
   if (to.dx.data() != nullptr) gemm(dy, weight_.matrix(outputs_), to.dx, {.accumulate = to.add});
@@ -90,10 +91,11 @@ void TrainedEmbedding::backward(View<const float, 2> dout, std::span<const int32
                                 float scale) const {
   if (!trained()) return;
   const bool has_unlearned = unlearned_ >= 0 && unlearned_ < rows_;
+  const View<float, 2> sums = dtable().sums;
   const std::span<float> row =
-      has_unlearned ? std::span(&dtable()(unlearned_, 0), dout.extent(1)) : std::span<float>();
+      has_unlearned ? std::span(&sums(unlearned_, 0), dout.extent(1)) : std::span<float>();
   const std::vector<float> before(row.begin(), row.end());
-  look_up_backward(dout, rows, scale, dtable());
+  look_up_backward(dout, rows, scale, sums);
   std::ranges::copy(before, row.begin());
 }
 

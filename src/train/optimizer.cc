@@ -71,7 +71,7 @@ void Optimizer::step(int64_t step, double factor, double gradient_norm) {
       settings_.clip > 0 ? std::min(1., settings_.clip / (gradient_norm + 1e-6)) : 1.;
   const auto parameters = model_.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& parameter = parameters[i];
+    Parameter& parameter = parameters[i];
     if (!parameter.trained) continue;
     adamw(parameter.values, parameter.gradient, moments_[i].m.span(), moments_[i].v.span(),
           {.rate = parameter.rate.value_or(settings_.rate) * factor,
@@ -81,6 +81,7 @@ void Optimizer::step(int64_t step, double factor, double gradient_norm) {
            .decay = parameter.decays ? settings_.decay : 0,
            .step = step,
            .gradient_scale = static_cast<float>(clipped)});
+    parameter.blank = true;
   }
 }
 

@@ -234,11 +234,14 @@ Loss TrainedOutput::run(View<const float, 2> hidden, std::span<const int64_t> of
 }
 
 Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) const {
-  const CrossEntropyGradients gradients{
-      .scale = options_->gradient_scale,
-      .dx = dx,
-      .dweights = tied_ != nullptr ? tied_->dtable() : weight_.dmatrix(outputs_),
-      .dbias = bias_.dvector()};
+  const MatrixGradient dweights = dx.data() == nullptr ? MatrixGradient{}
+                                  : tied_ != nullptr   ? tied_->dtable()
+                                                       : weight_.dmatrix(outputs_);
+  const CrossEntropyGradients gradients{.scale = options_->gradient_scale,
+                                        .dx = dx,
+                                        .dweights = dweights.sums,
+                                        .blank_dweights = dweights.blank,
+                                        .dbias = bias_.dvector()};
   const CrossEntropyLoss loss =
       cross_entropy({.x = x,
                      .weights = tied_ != nullptr ? tied_->table() : weight_.matrix(outputs_),
@@ -261,7 +264,8 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   loss.nll = loss.loss;
   if (dx.data() == nullptr) return loss;
   if (weight_.trained()) {
-    gemm(transposed<const float>(scores), x, weight_.dmatrix(outputs_), {.accumulate = true});
+    const auto [dweight, blank] = weight_.dmatrix(outputs_);
+    gemm(transposed<const float>(scores), x, dweight, {.accumulate = !blank});
   }
   if (bias_.trained()) sum_rows(scores, bias_.dvector());
   gemm(scores, weight_.matrix(outputs_), dx);

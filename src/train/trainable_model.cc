@@ -62,7 +62,7 @@ struct TrainableModel::Parts {
   ConfigOptions config_options;
   std::string prefix;  // of the base model's tensors
   std::vector<Parameter> parameters;
-  std::vector<std::shared_ptr<bool>> switches;  // what layers know of `trained`
+  std::vector<Switch> switches;  // what layers know of them in a pass
   std::vector<StoredTensor> tensors;
   std::unique_ptr<Network> network;
 
@@ -79,7 +79,10 @@ struct TrainableModel::Parts {
   }
 
   void set_switches() {
-    for (size_t i = 0; i < switches.size(); ++i) *switches[i] = parameters[i].trained;
+    for (size_t i = 0; i < switches.size(); ++i) {
+      *switches[i] = {.trained = parameters[i].trained,
+                      .blank = std::exchange(parameters[i].blank, false)};
+    }
   }
 
   LearnedGates gates_how;
@@ -304,8 +307,9 @@ void TrainableModel::settle_gates() {
 }
 
 void TrainableModel::clear_gradients() {
-  for (const Parameter& parameter : parts_->parameters) {
+  for (Parameter& parameter : parts_->parameters) {
     std::ranges::fill(parameter.gradient, 0.f);
+    parameter.blank = true;
   }
 }
 

@@ -1,6 +1,8 @@
 // Memory of weights, and the lists that describe it.
 #include "train/weights.h"
 
+#include <utility>
+
 #include "headwise/core/shape.h"
 
 namespace headwise {
@@ -16,12 +18,17 @@ View<float, 2> Weights::of(const Buffer& buffer, int64_t rows) {
   return buffer.size() == 0 ? View<float, 2>() : buffer.view({rows, buffer.size() / rows});
 }
 
+MatrixGradient Weights::dmatrix(int64_t rows) const {
+  if (!trained()) return {};
+  return {.sums = of(gradient_, rows), .blank = std::exchange(in_pass_->blank, false)};
+}
+
 Switch Declarations::parameter(const std::string& name, std::span<float> values,
                                std::span<float> gradient, bool decays) {
   if (values.empty()) return nullptr;
   parameters.push_back(
       {.name = name, .values = values, .gradient = gradient, .decays = decays, .trained = !frozen});
-  return switches.emplace_back(std::make_shared<bool>(!frozen));
+  return switches.emplace_back(std::make_shared<InPass>(InPass{.trained = !frozen}));
 }
 
 void Declarations::tensor(const std::string& name, std::vector<int64_t> shape,
@@ -36,7 +43,7 @@ Weights Declarations::matrix(const std::string& parameter_name, const std::strin
                              const MatrixForm& form) {
   Weights weights(checked_mul(rows, columns), !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), form.decays));
-  TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows)};
+  TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows).sums};
   std::vector<int64_t> shape = {rows, columns};
   if (form.transposed) {
     part = {.values = transposed(part.values), .gradient = transposed(part.gradient)};
@@ -50,7 +57,7 @@ Weights Declarations::vector(const std::string& parameter_name, const std::strin
                              int64_t size, const Start& start) {
   Weights weights(size, !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), false));
-  tensor(tensor_name, {size}, {{.values = weights.matrix(1), .gradient = weights.dmatrix(1)}},
+  tensor(tensor_name, {size}, {{.values = weights.matrix(1), .gradient = weights.dmatrix(1).sums}},
          start);
   return weights;
 }

@@ -30,8 +30,18 @@ struct Start {
   }
 };
 
-/// Whether a parameter is trained in this pass.
-using Switch = std::shared_ptr<const bool>;
+/// What layers know of a parameter in a pass.
+struct InPass {
+  bool trained = false;
+  bool blank = false;  // the gradient is all 0 so far
+};
+using Switch = std::shared_ptr<InPass>;
+
+/// A gradient to add to.
+struct MatrixGradient {
+  View<float, 2> sums{};  // none if it is not trained
+  bool blank = false;     // all 0: to overwrite them is as good as to add, without reading them
+};
 
 /// A matrix or a vector; at first all 0.
 class Weights {
@@ -40,27 +50,25 @@ class Weights {
   explicit Weights(int64_t size, bool trained = true);
 
   /// Whose switch says from now on whether they are trained; until then they are not.
-  void obey(Switch trained) { trained_ = std::move(trained); }
+  void obey(Switch in_pass) { in_pass_ = std::move(in_pass); }
 
   bool exists() const { return values_.size() > 0; }
   int64_t size() const { return values_.size(); }
   std::span<float> values() const { return values_.span(); }
   std::span<float> gradient() const { return gradient_.span(); }
-  bool trained() const { return trained_ != nullptr && *trained_; }
+  bool trained() const { return in_pass_ != nullptr && in_pass_->trained; }
 
   View<float, 1> vector() const { return of(values_); }
   View<float, 2> matrix(int64_t rows) const { return of(values_, rows); }
-  // Where gradients go; none if it is not trained.
+  // Where gradients go; none if it is not trained. Who asks for it adds to it.
   View<float, 1> dvector() const { return trained() ? of(gradient_) : View<float, 1>(); }
-  View<float, 2> dmatrix(int64_t rows) const {
-    return trained() ? of(gradient_, rows) : View<float, 2>();
-  }
+  MatrixGradient dmatrix(int64_t rows) const;
 
  private:
   static View<float, 1> of(const Buffer& buffer);
   static View<float, 2> of(const Buffer& buffer, int64_t rows);
 
-  Switch trained_;
+  Switch in_pass_;
   Buffer values_, gradient_;
 };
 
@@ -102,7 +110,7 @@ class Declarations {
   void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
 
   std::vector<Parameter> parameters{};
-  std::vector<std::shared_ptr<bool>> switches{};  // of the parameters
+  std::vector<Switch> switches{};  // of the parameters
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
   bool in_output = false;  // what is declared now belongs to the output layer

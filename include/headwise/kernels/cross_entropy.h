@@ -25,9 +25,10 @@ struct CrossEntropy {
 /// Where the gradients of scale * loss go; empty ones are left out.
 struct CrossEntropyGradients {
   float scale = 1;
-  View<float, 2> dx{};        // [T, C], overwritten, apart from x; 0 for rows that are not scored
-  View<float, 2> dweights{};  // [V, C], added to
-  View<float, 1> dbias{};     // [V], added to
+  View<float, 2> dx{};          // [T, C], overwritten, apart from x; 0 for rows that are not scored
+  View<float, 2> dweights{};    // [V, C], added to
+  bool blank_dweights = false;  // they are all 0, which need not be read
+  View<float, 1> dbias{};       // [V], added to
 };
 
 struct CrossEntropyLoss {

@@ -169,6 +169,12 @@ class MultiHeadAttention {
     bool add_to_dsource = false;
   };
 
+  /// Where gradients of weights are added, made by weights().zeros(); null: they are left out.
+  struct WeightGradients {
+    MultiHeadAttentionWeights* to = nullptr;
+    bool blank = false;  // those of matrices are all 0, which need not be read
+  };
+
   /// Packed weights are copied in the order that products read them, once: what is written to
   /// weights() later does not count. Plain ones are read as they are, for training. Results are the
   /// same.
@@ -209,14 +215,13 @@ class MultiHeadAttention {
                Pass& pass, View<float, 2> out, const Epilogue& epilogue = {}) const;
 
   /// The mirror of output, attend, project: `how`, x and source are what those were given, and what
-  /// the caller did to q and k must be undone to dq and dk between the last two. Gradients of
-  /// weights are added to `gradients`, made by weights().zeros(); null: they are left out. Of
-  /// `more`, the layer fills in dq, dk, dv.
+  /// the caller did to q and k must be undone to dq and dk between the last two. Of `more`, the
+  /// layer fills in dq, dk, dv.
   void backward_output(View<const float, 2> dout, Pass& pass,
-                       MultiHeadAttentionWeights* gradients) const;
+                       const WeightGradients& gradients) const;
   void backward_attend(Attention how, Pass& pass, AttentionGradients more = {}) const;
   void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
-                        const InputGradients& inputs, MultiHeadAttentionWeights* gradients) const;
+                        const InputGradients& inputs, const WeightGradients& gradients) const;
 
   const MultiHeadAttentionWeights& weights() const { return weights_; }
   const MultiHeadAttentionShape& shape() const { return weights_.shape(); }

@@ -28,6 +28,7 @@ struct Parameter {
   std::span<float> values{}, gradient{};
   bool decays = true;            // by AdamW; norms and biases do not
   bool trained = true;           // or frozen: gets no gradient, and the work for it is saved
+  bool blank = false;            // the gradient is all 0, says who cleared it; a pass unsays it
   std::optional<double> rate{};  // its own, in place of the optimiser's
 };
 
