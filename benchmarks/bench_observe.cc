@@ -196,23 +196,44 @@ class ObserveBenchmark {
                  .disturbed = timings[0].disturbed || timings[1].disturbed});
   }
 
-  /// Gradients of gates, per example: of texts of one length, and of sentences.
+  /// Gradients of gates, per example: of texts of one length, of sentences, and of sentences that
+  /// are classified, by the given model with an output made anew.
   void gradient(int threads) {
-    gradient("4x128", texts({128, 128, 128, 128}, kGpt2Vocabulary), threads);
+    const auto next = [&](const char* of, const TokenBatch& tokens) {
+      gradient(
+          fmt::format("gradient model=gpt2 texts={}", of), [&] { return folders_.folder(kGpt2); },
+          next_tokens(tokens), threads);
+    };
+    next("4x128", texts({128, 128, 128, 128}, kGpt2Vocabulary));
     if (options_.models.empty() || options_.texts.empty()) return;
-    const Tokenizer tokenizer = Tokenizer::load(options_.models.front());
-    gradient("sentences", read_texts(options_.texts.front(), tokenizer, 64), threads);
+    const std::string& given = options_.models.front();
+    const TokenBatch sentences = read_texts(options_.texts.front(), Tokenizer::load(given), 64);
+    next("sentences", sentences);
+    EvaluationSet classified = unlabelled(sentences);
+    classified.task = LossTask::classify;
+    for (int32_t b = 0; b < sentences.texts(); ++b) {
+      classified.examples.all.labels.push_back(b % 2);
+    }
+    const TemporaryFolder folder;
+    gradient(
+        "gradient model=minilm loss=classify texts=sentences",
+        [&] {
+          TrainableModel::load(given, {.task = Task::classify, .labels = {"0", "1"}})
+              .save(folder.path());
+          return folder.path();
+        },
+        classified, threads);
   }
 
-  void gradient(const std::string& of, const TokenBatch& tokens, int threads) {
+  void gradient(const std::string& title, const std::function<std::filesystem::path()>& make_folder,
+                const EvaluationSet& set, int threads) {
     for (const bool together : {true, false}) {
-      const std::string name = fmt::format("gradient model=gpt2 texts={} peer={} threads={}", of,
-                                           together ? "batch" : "one-by-one", threads);
+      const std::string name =
+          fmt::format("{} peer={} threads={}", title, together ? "batch" : "one-by-one", threads);
       if (!options_.select(name)) continue;
       set_threads(threads);
-      const std::filesystem::path folder = folders_.folder(kGpt2);
-      TrainableModel model = load_for_gradients(folder, LossTask::lm);
-      const EvaluationSet set = next_tokens(tokens);
+      const std::filesystem::path folder = make_folder();
+      TrainableModel model = load_for_gradients(folder, set.task);
       const auto weigh = [&] {
         const std::vector<double> scores =
             gate_gradients(model, SentencePooling::find_or_mean(folder), set, {}).scores;
@@ -223,6 +244,8 @@ class ObserveBenchmark {
                {{"op", "gradient"},
                 {"folder", folder.string()},
                 {"ids", ids_of(set.examples.all.source)},
+                {"classes",
+                 set.task == LossTask::classify ? set.examples.all.labels : std::vector<int32_t>()},
                 {"together", together},
                 {"threads", threads}},
                weigh, sides);

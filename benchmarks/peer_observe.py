@@ -5,8 +5,9 @@
         one length are a batch of at most 2,048 tokens. Outputs: the entropy of every head
     {"op": "ablation", "every": 8, "folder": F, "task": "fidelity" or "lm", "ids": […], "positions": [[…], …] or [], "threads": 2}
         the loss without each head, one hooked pass for each, minus that of the model. Outputs: one number per head
-    {"op": "gradient", "folder": F, "ids": […], "together": true, "threads": 2}
-        lm: the mean over texts of |dL/dg|, gates as a leaf [B, H], weights frozen; or one text at a time
+    {"op": "gradient", "folder": F, "ids": […], "classes": […], "together": true, "threads": 2}
+        the mean over texts of |dL/dg|, gates as a leaf [B, H], weights frozen; or one text at a time.
+        L: of lm, or without tokens to be foretold, of the class of each text
 """
 
 import math
@@ -14,17 +15,17 @@ import math
 import torch
 
 
-def load(folder, causal, attention):
+def load(folder, name, attention):
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    if causal:
-        model = transformers.GPT2LMHeadModel.from_pretrained(folder, attn_implementation=attention, dtype=torch.float32)
-    else:
-        model = transformers.BertModel.from_pretrained(
-            folder, attn_implementation=attention, dtype=torch.float32, add_pooling_layer=False
-        )
+    model = getattr(transformers, name).from_pretrained(
+        folder,
+        attn_implementation=attention,
+        dtype=torch.float32,
+        **({"add_pooling_layer": False} if name == "BertModel" else {}),
+    )
     return model.eval().requires_grad_(False)
 
 
@@ -32,7 +33,7 @@ def outputs_of(model):
     """The output projection of every attention."""
     if hasattr(model, "transformer"):
         return [block.attn.c_proj for block in model.transformer.h]
-    return [layer.attention.output.dense for layer in model.encoder.layer]
+    return [layer.attention.output.dense for layer in getattr(model, "bert", model).encoder.layer]
 
 
 def weight_of(linear):
@@ -131,7 +132,7 @@ class Look:
 
 
 def look(case):
-    model = load(case["folder"], False, "eager")
+    model = load(case["folder"], "BertModel", "eager")
     by_length = {}
     for text in case["ids"]:
         by_length.setdefault(len(text), []).append(text)
@@ -159,7 +160,7 @@ def losses(model, case, ids):
 @torch.inference_mode()
 def ablation(case):
     """Closes every case["every"]th head: all passes cost the same."""
-    model = load(case["folder"], case["task"] == "lm", "sdpa")
+    model = load(case["folder"], "GPT2LMHeadModel" if case["task"] == "lm" else "BertModel", "sdpa")
     ids = torch.tensor(case["ids"])
     heads = model.config.num_attention_heads
     base = losses(model, case, ids)
@@ -189,16 +190,29 @@ def ablation(case):
 
 
 def gradient(case):
-    model = load(case["folder"], True, "sdpa")
+    classes = case["classes"]
+    model = load(case["folder"], "BertForSequenceClassification" if classes else "GPT2LMHeadModel", "sdpa")
     heads, layers = model.config.num_attention_heads, len(outputs_of(model))
     batches = []  # of similar lengths, at most 2,048 tokens with padding
-    for text in sorted(case["ids"], key=len):
-        if not batches or not case["together"] or len(text) * (len(batches[-1]) + 1) > 2048:
+    for text in sorted(range(len(case["ids"])), key=lambda text: len(case["ids"][text])):
+        if not batches or not case["together"] or len(case["ids"][text]) * (len(batches[-1]) + 1) > 2048:
             batches.append([])
         batches[-1].append(text)
     found = []
 
-    def gradients(texts):
+    def losses(numbers, ids, padding):
+        mask = None if padding.all() else padding.long()
+        if classes:
+            wanted = torch.tensor([classes[text] for text in numbers])
+            return torch.nn.functional.cross_entropy(model(ids, attention_mask=mask).logits, wanted, reduction="none")
+        hidden = model.transformer(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
+        scored = padding[:, 1:]
+        nll = torch.zeros(scored.shape)
+        nll[scored] = torch.nn.functional.cross_entropy(model.lm_head(hidden[scored]), ids[:, 1:][scored], reduction="none")
+        return nll.sum(1) / scored.sum(1)
+
+    def gradients(numbers):
+        texts = [case["ids"][text] for text in numbers]
         longest = max(map(len, texts))
         padding = torch.tensor([[n < len(text) for n in range(longest)] for text in texts])
         ids = torch.tensor([text + [0] * (longest - len(text)) for text in texts])
@@ -211,18 +225,13 @@ def gradient(case):
                 return ((x[0].view(b, n, heads, -1) * gates[layer][:, None, :, None]).reshape(b, n, c),)
 
             hooks.append(linear.register_forward_pre_hook(gate))
-        mask = None if padding.all() else padding.long()
-        hidden = model.transformer(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
-        scored = padding[:, 1:]
-        nll = torch.zeros(scored.shape)
-        nll[scored] = torch.nn.functional.cross_entropy(model.lm_head(hidden[scored]), ids[:, 1:][scored], reduction="none")
-        (nll.sum(1) / scored.sum(1)).sum().backward()
+        losses(numbers, ids, padding).sum().backward()
         for hook in hooks:
             hook.remove()
         return gates.grad.abs().sum(1)
 
     def run():
-        found[:] = [sum(gradients(texts) for texts in batches) / len(case["ids"])]
+        found[:] = [sum(gradients(numbers) for numbers in batches) / len(case["ids"])]
 
     return run, lambda: found
 
