@@ -182,6 +182,18 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
   EXPECT_EQ(trained.sites.size(), model.attentions().size());
 }
 
+TEST_P(TrainLaws, RowsThatNoLossLooksAtChangeNothing) {
+  TrainableModel model = load();
+  PassOptions options{.dropout = 0.2f, .attention_dropout = 0.1f, .seed = 3};
+  const double loss = model.train(batch(), options).loss;
+  const Gradients expected = gradients_of(model);
+  model.clear_gradients();
+  Reached all;  // for which they are computed
+  options.observer = &all;
+  EXPECT_EQ(model.train(batch(), options).loss, loss);
+  expect_near(gradients_of(model), expected);
+}
+
 TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
   TrainableModel whole = load();
   std::vector<float> gates(whole.heads(), 0.75f), expected(gates.size());

@@ -72,13 +72,15 @@ class DropoutRow {
   RowVec factor_;
 };
 
-/// Rows `first_row` … of the whole; a residual without data is none.
+/// Rows from `first_row` on; a residual without data is none.
 void dropout_rows(View<const float, 2> x, const Dropout& dropout, int64_t first_row,
                   View<const float, 2> residual, View<float, 2> out) {
   const uint32_t threshold = drop_threshold(dropout.p);
   for (int64_t t = 0; t < x.extent(0); ++t) {
     const float* const to_add = residual.data() == nullptr ? nullptr : &residual(t, 0);
-    DropoutRow(&x(t, 0), to_add, &out(t, 0), x.extent(1), threshold).run(dropout, first_row + t);
+    const int64_t row = first_row + t;
+    DropoutRow(&x(t, 0), to_add, &out(t, 0), x.extent(1), threshold)
+        .run(dropout, dropout.rows.empty() ? row : dropout.rows[row]);
   }
 }
 

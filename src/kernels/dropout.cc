@@ -23,6 +23,9 @@ void check(const char* op, View<const float, 2> x, const Dropout& dropout, View<
   }
   check_rows(op, "x", x, x.shape());
   check_rows(op, "out", out, x.shape());
+  if (!dropout.rows.empty()) {
+    check_shape(op, "rows", std::array{std::ssize(dropout.rows)}, {x.extent(0)});
+  }
 }
 
 void drop(View<const float, 2> x, const Dropout& dropout, View<const float, 2> residual,

@@ -87,6 +87,22 @@ TEST_P(DropoutOp, DrawsOfNeighboursSeedsAndStreamsAreIndependent) {
   EXPECT_NEAR(correlation(x, other_stream, 0), 0, allowed);
 }
 
+TEST_P(DropoutOp, RowsOfAWholeAreDroppedAsInIt) {
+  const Dropout setting{.p = 0.4f, .seed = 5, .stream = 6};
+  const std::vector<int64_t> rows = {0, 1, 7, 30, 199};
+  const Matrix whole(200, 300, 1);
+  Matrix dropped(200, 300, 2), some(std::ssize(rows), 300, 3), expected(std::ssize(rows), 300, 4);
+  dropout(whole.view, setting, dropped.view);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(&whole.view(rows[i], 0), 300, &some.view(i, 0));
+    std::copy_n(&dropped.view(rows[i], 0), 300, &expected.view(i, 0));
+  }
+  Dropout of_some = setting;
+  of_some.rows = rows;
+  dropout(some.view, of_some, some.view);
+  EXPECT_TRUE(some.same_bits(expected));
+}
+
 TEST_P(DropoutOp, MayOverwriteAndThreadsChangeNoBit) {
   const Dropout setting{.p = 0.3f, .seed = 5};
   const Matrix x(300, 500, 1), residual(300, 500, 2);
@@ -120,6 +136,8 @@ TEST(DropoutErrors, BadProbabilitiesAndShapesSayWhatWasExpected) {
   expect_error("dropout: the shape", [&] { dropout(wrong.view, {.p = 0.1f}, out.view); });
   expect_error("dropout: the columns",
                [&] { dropout(transposed(wrong.view), {.p = 0.1f}, out.view); });
+  const std::vector<int64_t> rows(2);
+  expect_error("dropout: the shape", [&] { dropout(x.view, {.p = 0.1f, .rows = rows}, out.view); });
   expect_error("add_dropout: the shape",
                [&] { add_dropout(x.view, {.p = 0.1f}, wrong.view, out.view); });
 }

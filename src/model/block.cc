@@ -6,6 +6,7 @@
 
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/kv_cache.h"
+#include "model/pick_rows.h"
 #include "model/stack_layout.h"
 
 namespace headwise {
@@ -261,7 +262,7 @@ void Block::finish(AttentionKind attended, View<float, 2> sum, const BlockInput&
 void Block::forward_some(View<const float, 2> x, const BlockInput& input,
                          std::span<const int64_t> rows, const BlockInput& some,
                          BlockScratch& scratch, View<float, 2> out) const {
-  for (size_t i = 0; i < rows.size(); ++i) std::copy_n(&x(rows[i], 0), x.extent(1), &out(i, 0));
+  pick_rows(x, rows, out);
   View<const float, 2> from = x, from_some = out;
   if (place_ == NormPlace::before) {
     const View<float, 2> normed = rows_like(x, scratch.normed);

@@ -8,9 +8,23 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "model/pick_rows.h"
 
 namespace headwise {
 namespace {
+
+void check_increasing(std::span<const int64_t> rows, int64_t end) {
+  int64_t least = 0;
+  for (const int64_t row : rows) {
+    if (row < least || row >= end) {
+      throw Error({.what = "multi_head_attention: there is no such row, or not in this order",
+                   .where = "rows",
+                   .got = fmt::format("{}", row),
+                   .expected = fmt::format("{} to {}", least, end - 1)});
+    }
+    least = row + 1;
+  }
+}
 
 template <class Shape>
 void check_shape(const char* where, const Shape& got, const Shape& expected,
@@ -45,6 +59,10 @@ int64_t key_value_width(const MultiHeadAttentionShape& s) { return s.keys() + s.
 /// The same memory, without a head axis.
 View<float, 2> joined(View<float, 3> heads) {
   return {heads.data(), {heads.extent(0), heads.extent(1) * heads.extent(2)}};
+}
+
+View<float, 2> room_like(Buffer& buffer, View<const float, 2> other) {
+  return room(buffer, other.extent(0), other.extent(1));
 }
 
 struct Linear {
@@ -133,6 +151,7 @@ void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
   pass.q = heads_of(rows, 0, s.learned(), s.D);
   pass.z = {pass.heads.at_least(checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
   pass.lse = {pass.sums.at_least(checked_mul(T, s.H)), {T, s.H}};
+  pass.some = {};
   pass.dz = pass.dq = pass.dk = pass.dv = {};
 }
 
@@ -165,6 +184,18 @@ void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue e
   multiply(joined(pass.z), weights_.output(), output_, out, epilogue);
 }
 
+void MultiHeadAttention::output_some(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
+                                     Epilogue epilogue) const {
+  check_pass(pass);
+  check_shape("out", out.shape(), {std::ssize(rows), shape().C});
+  check_increasing(rows, pass.z.extent(0));
+  const View<float, 2> z = joined(pass.z);
+  pass.some = room(pass.some_heads, std::ssize(rows), z.extent(1));
+  pick_rows(z, rows, pass.some);
+  epilogue.bias = weights_.output_bias();
+  multiply(pass.some, weights_.output(), output_, out, epilogue);
+}
+
 void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,
                                  const Attention& how, Pass& pass, View<float, 2> out,
                                  const Epilogue& epilogue) const {
@@ -178,12 +209,31 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
   check_pass(pass);
   check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
-  pass.dz = {pass.dheads.at_least(joined(pass.z).extent(0) * joined(pass.z).extent(1)),
-             pass.z.shape()};
-  backward({.x = joined(pass.z),
+  pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
+  backward_output(joined(pass.z), dout, joined(pass.dz), gradients);
+}
+
+void MultiHeadAttention::backward_output_some(std::span<const int64_t> rows,
+                                              View<const float, 2> dout, Pass& pass,
+                                              const WeightGradients& gradients) const {
+  check_pass(pass);
+  check_gradients(gradients.to);
+  check_shape("dout", dout.shape(), {std::ssize(rows), shape().C});
+  check_shape("some", pass.some.shape(), {std::ssize(rows), shape().H * shape().Dv},
+              "output_some comes first, with the same rows");
+  const View<float, 2> dsome = room_like(pass.some_dheads, pass.some);
+  backward_output(pass.some, dout, dsome, gradients);
+  pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
+  spread_rows(dsome, rows, joined(pass.dz));
+}
+
+void MultiHeadAttention::backward_output(View<const float, 2> z, View<const float, 2> dout,
+                                         View<float, 2> dz,
+                                         const WeightGradients& gradients) const {
+  backward({.x = z,
             .weights = weights_.output(),
             .dy = dout,
-            .dx = joined(pass.dz),
+            .dx = dz,
             .add_to_dx = false,
             .dweights = gradients.to == nullptr ? View<float, 2>() : gradients.to->output(),
             .blank_dweights = gradients.blank,

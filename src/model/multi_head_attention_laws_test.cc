@@ -189,6 +189,12 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   expect_refused("q", [&] { MultiHeadAttention(std::move(*other.weights)).attend(how, pass); });
   expect_refused("dz", [&] { layer.backward_attend(how, pass); });
   expect_refused("dout", [&] { layer.backward_output(narrow, pass, {.to = &gradients}); });
+  const std::vector<int64_t> twice = {0, 3, 3}, beyond = {0, 3, 12}, rows = {0, 3, 5};
+  expect_refused("rows", [&] { layer.output_some(twice, pass, out.rows(0, 3)); });
+  expect_refused("rows", [&] { layer.output_some(beyond, pass, out.rows(0, 3)); });
+  expect_refused("out", [&] { layer.output_some(rows, pass, out); });
+  expect_refused(
+      "some", [&] { layer.backward_output_some(rows, out.rows(0, 3), pass, {.to = &gradients}); });
   MultiHeadAttentionWeights foreign(other.config);
   expect_refused("gradients", [&] { layer.backward_output(out, pass, {.to = &foreign}); });
   layer.backward_output(out, pass, {.to = &gradients});

@@ -258,6 +258,45 @@ TEST_P(MultiHeadAttentionTest, GradientsAddUpAndInputGradientsIfAsked) {
   }
 }
 
+TEST_P(MultiHeadAttentionTest, RowsThatAreNotWantedCountAsThoseWithoutAGradient) {
+  LayerProblem problem{.config = {.width = 12, .heads = 2}};
+  problem.draw(3);
+  const MultiHeadAttention layer(std::move(*problem.weights));
+  const int64_t T = problem.T();
+  const std::vector<int64_t> rows = {0, 3, 4, T - 1};
+  const auto R = std::ssize(rows);
+  std::vector<float> all(T * 12), some(R * 12), dall(T * 12), dsome;
+  const View<float, 2> out(some.data(), {R, 12});
+  for (const int64_t row : rows) {
+    const float* const from = &problem.dout_view()(row, 0);
+    std::copy_n(from, 12, &dall[row * 12]);
+    dsome.insert(dsome.end(), from, from + 12);
+  }
+  std::vector<float> dx[2];
+  MultiHeadAttentionWeights gradients[2] = {layer.weights().zeros(), layer.weights().zeros()};
+  for (const bool narrow : {false, true}) {
+    MultiHeadAttention::Pass pass;
+    layer.forward(problem.x_view(), {}, problem.how(), pass, {all.data(), {T, 12}});
+    const MultiHeadAttention::WeightGradients to{.to = &gradients[narrow]};
+    if (narrow) {
+      layer.output_some(rows, pass, out);
+      for (int64_t i = 0; i < R; ++i) {
+        EXPECT_TRUE(std::equal(&out(i, 0), &out(i, 0) + 12, &all[rows[i] * 12]));
+      }
+      layer.backward_output_some(rows, {dsome.data(), {R, 12}}, pass, to);
+    } else {
+      layer.backward_output({dall.data(), {T, 12}}, pass, to);
+    }
+    layer.backward_attend(problem.how(), pass);
+    dx[narrow].resize(T * 12);
+    layer.backward_project(problem.x_view(), {}, pass, {.dx = {dx[narrow].data(), {T, 12}}}, to);
+  }
+  EXPECT_EQ(dx[0], dx[1]);
+  for (size_t i = 0; i < gradients[0].all().size(); ++i) {
+    EXPECT_NEAR(gradients[0].all()[i], gradients[1].all()[i], 36 * kUnit * 36);
+  }
+}
+
 TEST_P(MultiHeadAttentionTest, OutputAddsAResidual) {
   LayerProblem problem{.config = {.width = 12, .heads = 3}};
   problem.draw(5);

@@ -13,24 +13,15 @@
 #include "headwise/kernels/gemm.h"
 #include "model/later_changes.h"
 #include "model/model_parts.h"
+#include "model/pick_rows.h"
 #include "model/stack_layout.h"
 #include "model/variant_rows.h"
 
 namespace headwise {
 namespace {
 
-constexpr int64_t kPanelRows = 64;
-
 View<float, 2> room(Buffer& buffer, int64_t rows, int64_t columns) {
   return {buffer.at_least(checked_mul(rows, columns)), {rows, columns}};
-}
-
-void copy_rows(View<const float, 2> from, std::span<const int64_t> rows, View<float, 2> to) {
-  parallel_panels(std::ssize(rows), kPanelRows, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::copy_n(&from(rows[i], 0), from.extent(1), &to(i, 0));
-    }
-  });
 }
 
 /// One attention of a model, in the order in which a pass comes to them.
@@ -193,7 +184,7 @@ class VariantPass::Run {
   View<const float, 2> pick(View<const float, 2> rows, const Sequences& some,
                             const Sequences& all) {
     const View<float, 2> picked = room(pass_.out_, std::ssize(some.positions), parts_.config.width);
-    copy_rows(rows, find_rows(some, all), picked);
+    pick_rows(rows, find_rows(some, all), picked);
     return picked;
   }
 
@@ -211,9 +202,9 @@ class VariantPass::Run {
     if (last) {
       const std::vector<int64_t> indices =
           find_rows(Sequences(rows, 1, false), Sequences(stage.all, 1, false));
-      copy_rows(joined, indices, kept);
+      pick_rows(joined, indices, kept);
       const View<float, 2> some = room(pass_.some_sum_, rows.rows(), sum.extent(1));
-      copy_rows(sum, indices, some);
+      pick_rows(sum, indices, some);
       sum = some;
     } else {
       std::copy_n(joined.data(), joined.extent(0) * width, kept.data());

@@ -190,6 +190,7 @@ Attention TrainedAttention::how(const StackPass& pass, Tape& tape) const {
 
 void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const {
   MultiHeadAttention::Pass& p = tape.pass;
+  tape.wanted = cross() ? WantedRows() : pass.wanted;
   attention_.project(x, cross() ? pass.source : View<const float, 2>(), p);
   if (query_norm_.exists()) {
     copy(p.q, tape.queries);
@@ -217,6 +218,14 @@ void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tap
   observer->attended(*site_, seen, attention_, p.z, p.lse);
 }
 
+void TrainedAttention::output(Tape& tape, View<float, 2> out, const Epilogue& epilogue) const {
+  if (tape.wanted) {
+    attention_.output_some(*tape.wanted, tape.pass, out, epilogue);
+  } else {
+    attention_.output(tape.pass, out, epilogue);
+  }
+}
+
 void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                 View<const float, 2> dy, const InputGradient& to,
                                 Scratch& scratch) {
@@ -234,7 +243,11 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     const bool blank = weights_in_pass_ != nullptr && std::exchange(weights_in_pass_->blank, false);
     gradients = {.to = &gradients_, .blank = blank};
   }
-  attention_.backward_output(dy, p, gradients);
+  if (tape.wanted) {
+    attention_.backward_output_some(*tape.wanted, dy, p, gradients);
+  } else {
+    attention_.backward_output(dy, p, gradients);
+  }
 
   AttentionGradients more;
   if (pass.options->dgates.data() != nullptr || router_.exists()) {

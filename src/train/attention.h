@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,9 @@ class TrainedRelativeBias {
   Weights table_;  // [heads, buckets]
 };
 
+/// Rows that a loss looks at, increasing; none: all.
+using WantedRows = std::optional<std::span<const int64_t>>;
+
 /// What all blocks of a stack see in one pass.
 struct StackPass {
   const PassOptions* options = nullptr;
@@ -51,9 +55,15 @@ struct StackPass {
 
   double balance_scale = 0;  // of the gradients of balance losses
 
+  /// Behind the self attention of the block, only these rows are computed.
+  WantedRows wanted{};
+
   bool wants_gates() const { return options->dgates.data() != nullptr; }
   Dropout dropout(uint64_t stream) const {
-    return {.p = options->dropout, .seed = options->seed, .stream = stream};
+    return {.p = options->dropout,
+            .seed = options->seed,
+            .stream = stream,
+            .rows = wanted.value_or(std::span<const int64_t>())};
   }
 };
 
@@ -64,6 +74,7 @@ class TrainedAttention {
     Attention how;
     Buffer queries, keys;  // before their norms
     Buffer relative;
+    WantedRows wanted;
 
     // Of a mixture of heads: gates before rows chose, likelihoods, gates, and the share of choices
     // that fell on each routed head.
@@ -91,12 +102,11 @@ class TrainedAttention {
 
   TrainedAttention(Declarations& declare, const Place& place);
 
-  /// From rows to the outputs of the heads, in the tape; `output` projects them.
+  /// From rows to the outputs of the heads, in the tape; `output` projects them, or those of the
+  /// wanted rows.
   void attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const;
-  void output(const Tape& tape, View<float, 2> out, const Epilogue& epilogue) const {
-    attention_.output(tape.pass, out, epilogue);
-  }
-  /// dx may be dy.
+  void output(Tape& tape, View<float, 2> out, const Epilogue& epilogue) const;
+  /// dy as `output` gave; dx, of all rows, may be dy if these are all.
   void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
                 const InputGradient& to, Scratch& scratch);
 

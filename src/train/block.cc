@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "model/pick_rows.h"
+
 namespace headwise {
 namespace {
 
@@ -120,39 +122,54 @@ void TrainedBlock::add_branch(View<const float, 2> from, View<const float, 2> x,
 }
 
 template <class Branch>
-View<float, 2> TrainedBlock::forward(View<const float, 2> x, const Sublayer& sublayer,
-                                     const StackPass& pass, Rows& inner, Rows& out,
-                                     Scratch& scratch, const Branch& branch) const {
-  const View<float, 2> in = inner.like(x), result = out.like(x);
+View<float, 2> TrainedBlock::forward(View<const float, 2> x, View<const float, 2> kept,
+                                     const Sublayer& sublayer, const StackPass& pass, Rows& inner,
+                                     Rows& out, Scratch& scratch, const Branch& branch) const {
+  const View<float, 2> result = out.like(kept);
   const Dropout drop = dropout_of(sublayer, pass);
   if (place_ == NormPlace::before) {
-    sublayer.norm.forward(x, in);
-    add_branch(in, x, drop, result, scratch, branch);
+    sublayer.norm.forward(x, inner.like(x));
+    add_branch(inner.view(), kept, drop, result, scratch, branch);
   } else {
-    add_branch(x, x, drop, in, scratch, branch);
-    sublayer.norm.forward(in, result);
+    add_branch(x, kept, drop, inner.like(kept), scratch, branch);
+    sublayer.norm.forward(inner.view(), result);
   }
   return result;
 }
 
 template <class Branch>
-void TrainedBlock::backward(View<float, 2> d, View<const float, 2> x, const Sublayer& sublayer,
-                            const StackPass& pass, const Rows& inner, Scratch& scratch,
-                            const Branch& branch) const {
+View<float, 2> TrainedBlock::backward(View<float, 2> d, View<const float, 2> x,
+                                      const Sublayer& sublayer, const StackPass& pass,
+                                      const Rows& inner, Scratch& scratch,
+                                      const Branch& branch) const {
   const Dropout drop = dropout_of(sublayer, pass);
+  View<float, 2> all = d;
+  const auto spread = [&] {
+    if (d.extent(0) == x.extent(0)) return;
+    all = scratch.spread.like(x);
+    spread_rows(d, *pass.wanted, all);
+  };
   if (place_ == NormPlace::before) {
-    const View<float, 2> dinner = scratch.dinner.like(d);
+    const View<float, 2> dinner = scratch.dinner.like(x);
     branch(inner.view(), dropped(d, drop, scratch.dbranch), InputGradient{.dx = dinner});
-    sublayer.norm.backward(x, dinner, {.dx = d, .add = true});
+    spread();
+    sublayer.norm.backward(x, dinner, {.dx = all, .add = true});
   } else {
     sublayer.norm.backward(inner.view(), d, {.dx = d});
-    branch(x, dropped(d, drop, scratch.dbranch), InputGradient{.dx = d, .add = true});
+    spread();
+    branch(x, dropped(d, drop, scratch.dbranch), InputGradient{.dx = all, .add = true});
   }
+  return all;
 }
 
 View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                      Scratch& scratch) const {
   tape.x = x;
+  View<const float, 2> kept = x;
+  if (pass.wanted) {
+    kept = tape.wanted.shaped(std::ssize(*pass.wanted), x.extent(1));
+    pick_rows(x, *pass.wanted, tape.wanted.view());
+  }
   if (parallel_) return forward_parallel(x, pass, tape, scratch);
   const auto attend = [&](size_t which, TrainedAttention::Tape& of) {
     return [&, which](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
@@ -160,13 +177,13 @@ View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pa
       attentions_[which].output(of, to, how);
     };
   };
-  View<float, 2> rows = forward(x, attention_sublayers_[0], pass, tape.self_inner, tape.self_out,
-                                scratch, attend(0, tape.self));
+  View<float, 2> rows = forward(x, kept, attention_sublayers_[0], pass, tape.self_inner,
+                                tape.self_out, scratch, attend(0, tape.self));
   if (attentions_.size() > 1) {
-    rows = forward(rows, attention_sublayers_[1], pass, tape.cross_inner, tape.cross_out, scratch,
-                   attend(1, tape.cross));
+    rows = forward(rows, rows, attention_sublayers_[1], pass, tape.cross_inner, tape.cross_out,
+                   scratch, attend(1, tape.cross));
   }
-  return forward(rows, feed_forward_sublayer_, pass, tape.inner, tape.out, scratch,
+  return forward(rows, rows, feed_forward_sublayer_, pass, tape.inner, tape.out, scratch,
                  [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
                    feed_forward_.forward(from, inside(pass), to, how, tape.feed_forward);
                  });
@@ -177,7 +194,8 @@ double TrainedBlock::balance_loss(const Tape& tape) const {
          (attentions_.size() > 1 ? attentions_[1].balance_loss(tape.cross) : 0);
 }
 
-void TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch) {
+View<float, 2> TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape,
+                                      Scratch& scratch) {
   if (parallel_) return backward_parallel(d, pass, tape, scratch);
   const auto attend = [&](size_t which, TrainedAttention::Tape& of) {
     return [&, which](View<const float, 2> from, View<const float, 2> dy, const InputGradient& to) {
@@ -195,8 +213,8 @@ void TrainedBlock::backward(View<float, 2> d, const StackPass& pass, Tape& tape,
     backward(d, tape.self_out.view(), attention_sublayers_[1], pass, tape.cross_inner, scratch,
              attend(1, tape.cross));
   }
-  backward(d, tape.x, attention_sublayers_[0], pass, tape.self_inner, scratch,
-           attend(0, tape.self));
+  return backward(d, tape.x, attention_sublayers_[0], pass, tape.self_inner, scratch,
+                  attend(0, tape.self));
 }
 
 View<float, 2> TrainedBlock::forward_parallel(View<const float, 2> x, const StackPass& pass,
@@ -217,8 +235,8 @@ View<float, 2> TrainedBlock::forward_parallel(View<const float, 2> x, const Stac
   return result;
 }
 
-void TrainedBlock::backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape,
-                                     Scratch& scratch) {
+View<float, 2> TrainedBlock::backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape,
+                                               Scratch& scratch) {
   const View<float, 2> first = scratch.dinner.like(d), second = scratch.second_dinner.like(d);
   attentions_[0].backward(tape.self_inner.view(), pass, tape.self,
                           dropped(d, dropout_of(attention_sublayers_[0], pass), scratch.dbranch),
@@ -228,6 +246,7 @@ void TrainedBlock::backward_parallel(View<float, 2> d, const StackPass& pass, Ta
                          {.dx = second}, scratch.feed_forward);
   attention_sublayers_[0].norm.backward(tape.x, first, {.dx = d, .add = true});
   feed_forward_sublayer_.norm.backward(tape.x, second, {.dx = d, .add = true});
+  return d;
 }
 
 }  // namespace headwise

@@ -24,13 +24,14 @@ class TrainedBlock {
   /// What backward needs of a pass.
   struct Tape {
     View<const float, 2> x;
+    Rows wanted;  // of x, if not all are
     TrainedAttention::Tape self, cross;
     TrainedFeedForward::Tape feed_forward;
     // Of each sublayer: the norm of its input or the sum before the norm, and what leaves it.
     Rows self_inner, self_out, cross_inner, cross_out, inner, out;
   };
   struct Scratch {
-    Rows branch, dbranch, dinner, second_dinner;
+    Rows branch, dbranch, dinner, second_dinner, spread;
     TrainedAttention::Scratch attention;
     TrainedFeedForward::Scratch feed_forward;
   };
@@ -47,12 +48,17 @@ class TrainedBlock {
 
   TrainedBlock(Declarations& declare, const Place& place);
 
-  /// x [T, C], which the caller keeps until backward. Gives the rows after the block, in the tape.
+  /// Whether it can leave out what is behind the attention for rows that are not wanted.
+  bool narrows() const { return !parallel_ && attentions_.size() == 1; }
+
+  /// x [T, C], which the caller keeps until backward. Gives the rows after the block, in the tape:
+  /// all, or the wanted ones.
   View<float, 2> forward(View<const float, 2> x, const StackPass& pass, Tape& tape,
                          Scratch& scratch) const;
 
-  /// d [T, C], the gradient of what the block gave, becomes that of its input.
-  void backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
+  /// d, the gradient of what the block gave, is used up. Gives that of its input [T, C]: in d, or
+  /// in the scratch if only some rows were wanted.
+  View<float, 2> backward(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
 
   /// The losses that spread rows over routed heads, of what the tape has.
   double balance_loss(const Tape& tape) const;
@@ -76,16 +82,19 @@ class TrainedBlock {
   template <class Branch>
   void add_branch(View<const float, 2> from, View<const float, 2> x, const Dropout& drop,
                   View<float, 2> to, Scratch& scratch, const Branch& branch) const;
+  /// `kept`: x, or the rows of it that the branch gives.
   template <class Branch>
-  View<float, 2> forward(View<const float, 2> x, const Sublayer& sublayer, const StackPass& pass,
-                         Rows& inner, Rows& out, Scratch& scratch, const Branch& branch) const;
+  View<float, 2> forward(View<const float, 2> x, View<const float, 2> kept,
+                         const Sublayer& sublayer, const StackPass& pass, Rows& inner, Rows& out,
+                         Scratch& scratch, const Branch& branch) const;
   template <class Branch>
-  void backward(View<float, 2> d, View<const float, 2> x, const Sublayer& sublayer,
-                const StackPass& pass, const Rows& inner, Scratch& scratch,
-                const Branch& branch) const;
+  View<float, 2> backward(View<float, 2> d, View<const float, 2> x, const Sublayer& sublayer,
+                          const StackPass& pass, const Rows& inner, Scratch& scratch,
+                          const Branch& branch) const;
   View<float, 2> forward_parallel(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                   Scratch& scratch) const;
-  void backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape, Scratch& scratch);
+  View<float, 2> backward_parallel(View<float, 2> d, const StackPass& pass, Tape& tape,
+                                   Scratch& scratch);
 
   NormPlace place_;
   bool parallel_;

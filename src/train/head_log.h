@@ -17,6 +17,7 @@ namespace headwise {
 class HeadLog : public ForwardObserver {
  public:
   AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override;
+  bool wants_hidden() const override { return false; }
 
   /// {"L0.H0": {"rows": 812, "entropy": 1.9, …, "gradient_norm": 0.01}, …} of the passes since the
   /// last time, under the names that measures have everywhere. What no row counts for is left out.

@@ -75,19 +75,24 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options, bool
 }
 
 Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions& options, bool two,
-                                  bool backward) {
+                                  bool backward, TrainedOutput* output) {
   check(batch, options, two);
   Forward pass{.two = two,
                .last = two || encoder_ == nullptr ? decoder_.get() : encoder_.get(),
                .texts = two ? &batch.target : &batch.source};
   if (two) {
     pass.source.offsets = batch.source.offsets;
-    pass.source.rows = encoder_->forward(batch.source, options, {}, scratch_);
+    pass.source.rows = encoder_->forward(batch.source, options, {}, {}, scratch_);
     if (backward && encoder_->wants_gradient(options.dgates.data() != nullptr)) {
       pass.source.gradient = dsource_.like(pass.source.rows);
     }
   }
-  pass.hidden = pass.last->forward(*pass.texts, options, pass.source, scratch_);
+  WantedRows wanted;
+  if (output != nullptr) {
+    pass.texts->check();
+    wanted = output->choose(pass.texts->offsets, batch);
+  }
+  pass.hidden = pass.last->forward(*pass.texts, options, pass.source, wanted, scratch_);
   return pass;
 }
 
@@ -101,11 +106,10 @@ void Network::backward(Forward& pass, View<float, 2> dhidden, double balance_sca
 }
 
 Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool backward) {
-  Forward pass = forward(batch, options, config_.encoder_decoder(), backward);
+  Forward pass = forward(batch, options, config_.encoder_decoder(), backward, output_.get());
   const View<float, 2> dhidden = backward ? dhidden_.like(pass.hidden) : View<float, 2>();
-  Loss loss = output_ == nullptr
-                  ? similarity_.run(pass.hidden, batch, options, dhidden)
-                  : output_->run(pass.hidden, pass.texts->offsets, batch, options, dhidden);
+  Loss loss = output_ == nullptr ? similarity_.run(pass.hidden, batch, options, dhidden)
+                                 : output_->run(pass.hidden, options, dhidden);
   const double balance = options.balance ? static_cast<double>(loss.scored) : 0;
   loss.loss += balance * (pass.last->balance_loss() + (pass.two ? encoder_->balance_loss() : 0));
   if (backward && loss.scored > 0) {
@@ -117,7 +121,7 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
 void Network::run_hidden(const TrainingBatch& batch, const PassOptions& options,
                          const TrainableModel::NextGradient& next) {
   const bool two = config_.encoder_decoder() && batch.target.texts() > 0;
-  Forward pass = forward(batch, options, two, true);
+  Forward pass = forward(batch, options, two, true, nullptr);
   const View<float, 2> dhidden = dhidden_.like(pass.hidden);
   while (next(pass.hidden, dhidden)) backward(pass, dhidden, 0);
 }

@@ -44,7 +44,8 @@ class Network {
   };
 
   void check(const TrainingBatch& batch, const PassOptions& options, bool two) const;
-  Forward forward(const TrainingBatch& batch, const PassOptions& options, bool two, bool backward);
+  Forward forward(const TrainingBatch& batch, const PassOptions& options, bool two, bool backward,
+                  TrainedOutput* output);
   /// dhidden is used up.
   void backward(Forward& pass, View<float, 2> dhidden, double balance_scale);
 

@@ -29,6 +29,10 @@ bool has_bias(const ModelConfig& config) {
   }
 }
 
+/// Where fewer rows than one in so many are not scored, to leave them out would gain less than to
+/// pick the others takes.
+constexpr int64_t kFewUnscored = 8;
+
 void drop(View<float, 2> x, const Dropout& how) {
   if (how.p > 0) dropout(x, how, x);
 }
@@ -126,11 +130,10 @@ Dropout TrainedOutput::output_dropout() const {
       .p = drops_output_ ? options_->dropout : 0, .seed = options_->seed, .stream = output_stream_};
 }
 
-void TrainedOutput::choose_rows(std::span<const int64_t> offsets, const TrainingBatch& batch) {
+WantedRows TrainedOutput::choose(std::span<const int64_t> offsets, const TrainingBatch& batch) {
   chosen_.clear();
   targets_.clear();
   wanted_.clear();
-  all_rows_ = false;
   const int64_t texts = std::ssize(offsets) - 1;
   const auto take = [&](size_t at, int64_t row) {
     if (config_->regression && config_->task == Task::classify) {
@@ -150,34 +153,31 @@ void TrainedOutput::choose_rows(std::span<const int64_t> offsets, const Training
     for (size_t i = 0; i < batch.labels.size(); ++i) check_label(batch.labels[i], i, outputs_);
   }
   if (rows_ == TaskRows::all) {
-    // Without steps, rows that are not scored cost nothing where they are.
-    all_rows_ = steps_.empty() && !drops_output_;
-    if (all_rows_) {
+    const auto unscored = std::ranges::count(batch.labels, kUnscored);
+    if (unscored * kFewUnscored <= std::ssize(batch.labels)) {
       targets_ = batch.labels;
-      return;
+      return {};
     }
     for (size_t row = 0; row < batch.labels.size(); ++row) take(row, static_cast<int64_t>(row));
-    return;
+    return chosen_;
   }
   for (int64_t b = 0; b < texts; ++b) {
     if (offsets[b] == offsets[b + 1]) continue;
     take(b, rows_ == TaskRows::first ? offsets[b] : offsets[b + 1] - 1);
   }
+  return chosen_;
 }
 
 View<const float, 2> TrainedOutput::forward(View<const float, 2> hidden) {
   View<const float, 2> x = hidden;
-  if (!all_rows_) {
-    const View<float, 2> some = gathered_.shaped(std::ssize(chosen_), hidden.extent(1));
-    for (size_t i = 0; i < chosen_.size(); ++i) {
-      std::copy_n(&hidden(chosen_[i], 0), hidden.extent(1), &some(i, 0));
-    }
-    drop(some, input_dropout());
-    if (steps_.empty()) drop(some, output_dropout());
-    x = some;
+  for (const Dropout& how : {input_dropout(), steps_.empty() ? output_dropout() : Dropout{}}) {
+    if (how.p == 0) continue;
+    dropout(x, how, dropped_.like(x));
+    x = dropped_.view();
   }
   for (Step& step : steps_) {
     const View<float, 2> raw = step.raw.shaped(x.extent(0), step.dense.outputs());
+    step.in = x;
     step.dense.forward(x, raw);
     activate(raw, step.activation, step.activated.like(raw));
     View<float, 2> out = step.activated.view();
@@ -197,37 +197,25 @@ View<const float, 2> TrainedOutput::forward(View<const float, 2> hidden) {
 
 void TrainedOutput::backward(View<float, 2> d, View<float, 2> dhidden) {
   if (scale_ != 1) scale_rows(d, scale_, d);
-  if (all_rows_) return;  // d is dhidden
   for (size_t at = steps_.size(); at-- > 0;) {
     Step& step = steps_[at];
     drop(d, output_dropout());
     if (step.norm.exists()) step.norm.backward(step.activated.view(), d, {.dx = d});
     activate_backward(step.raw.view(), step.activation, d, d);
-    const View<float, 2> x = at == 0                        ? gathered_.view()
-                             : steps_[at - 1].norm.exists() ? steps_[at - 1].normed.view()
-                                                            : steps_[at - 1].activated.view();
-    const View<float, 2> dx = step.d.like(x);
-    step.dense.backward(x, d, {.dx = dx});
+    const View<float, 2> dx = at == 0 ? dhidden : step.d.like(step.in);
+    step.dense.backward(step.in, d, {.dx = dx});
     d = dx;
   }
-  if (steps_.empty()) drop(d, output_dropout());
-  drop(d, input_dropout());
-  for (int64_t t = 0; t < dhidden.extent(0); ++t) {
-    std::fill_n(&dhidden(t, 0), dhidden.extent(1), 0.f);
-  }
-  for (size_t i = 0; i < chosen_.size(); ++i) {
-    std::copy_n(&d(i, 0), d.extent(1), &dhidden(chosen_[i], 0));
-  }
+  if (steps_.empty()) drop(dhidden, output_dropout());
+  drop(dhidden, input_dropout());
 }
 
-Loss TrainedOutput::run(View<const float, 2> hidden, std::span<const int64_t> offsets,
-                        const TrainingBatch& batch, const PassOptions& options,
+Loss TrainedOutput::run(View<const float, 2> hidden, const PassOptions& options,
                         View<float, 2> dhidden) {
   options_ = &options;
-  choose_rows(offsets, batch);
   const View<const float, 2> x = forward(hidden);
   const bool train = dhidden.data() != nullptr;
-  const View<float, 2> dx = !train ? View<float, 2>() : all_rows_ ? dhidden : dx_.like(x);
+  const View<float, 2> dx = !train || steps_.empty() ? dhidden : dx_.like(x);
   const Loss loss = wanted_.empty() ? score_labels(x, dx) : score_numbers(x, dx);
   if (train) backward(dx, dhidden);
   return loss;

@@ -25,23 +25,25 @@ class TrainedOutput {
 
   TrainedOutput(Declarations& declare, const Place& place);
 
-  /// The loss of hidden states [T, C] of texts at `offsets`. dhidden [T, C], if there is one, is
-  /// overwritten with their gradient; otherwise there are no gradients. Throws Error for labels
-  /// that do not fit.
-  Loss run(View<const float, 2> hidden, std::span<const int64_t> offsets,
-           const TrainingBatch& batch, const PassOptions& options, View<float, 2> dhidden);
+  /// Which rows of texts at `offsets` are scored. Throws Error for labels that do not fit.
+  WantedRows choose(std::span<const int64_t> offsets, const TrainingBatch& batch);
+
+  /// The loss of the hidden states [R, C] of these rows. dhidden [R, C], if there is one, is
+  /// overwritten with their gradient; otherwise there are no gradients.
+  Loss run(View<const float, 2> hidden, const PassOptions& options, View<float, 2> dhidden);
 
  private:
   struct Step {
     TrainedLinear dense;
     Activation activation;
     TrainedNorm norm;
+    View<const float, 2> in{};
     Rows raw{}, activated{}, normed{}, d{};
   };
 
   void declare_bias(Declarations& declare, const Place& place, const TaskNames& names);
-  void choose_rows(std::span<const int64_t> offsets, const TrainingBatch& batch);
   View<const float, 2> forward(View<const float, 2> hidden);
+  /// d is dhidden if there are no steps.
   void backward(View<float, 2> d, View<float, 2> dhidden);
   Loss score_labels(View<const float, 2> x, View<float, 2> dx) const;
   Loss score_numbers(View<const float, 2> x, View<float, 2> dx);
@@ -63,8 +65,7 @@ class TrainedOutput {
   std::vector<int64_t> chosen_;   // rows that are scored
   std::vector<int32_t> targets_;  // of these
   std::vector<float> wanted_;     // likewise, in regression
-  bool all_rows_ = false;         // chosen are all rows, as they lie
-  Rows gathered_, scaled_, dx_, scores_;
+  Rows dropped_, scaled_, dx_, scores_;
 };
 
 }  // namespace headwise

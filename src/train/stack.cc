@@ -11,6 +11,7 @@
 #include "headwise/core/error.h"
 #include "headwise/kernels/dropout.h"
 #include "model/layers.h"
+#include "model/pick_rows.h"
 
 namespace headwise {
 namespace {
@@ -134,7 +135,8 @@ void TrainedStack::declare_positions(Declarations& declare, const Place& place,
 }
 
 View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions& options,
-                                     const Source& source, TrainedBlock::Scratch& scratch) {
+                                     const Source& source, WantedRows wanted,
+                                     TrainedBlock::Scratch& scratch) {
   batch.check();
   positions_.clear();
   for (int64_t b = 0; b < batch.texts(); ++b) {
@@ -150,20 +152,29 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
            .source_offsets = source.offsets,
            .source = source.rows,
            .dsource = source.gradient};
+  end_ = pass_;
+  end_.wanted = wanted;
+  ForwardObserver* const observer = options.observer;
+  const bool all_seen = observer != nullptr && observer->wants_hidden();
+  narrow_ = wanted && !all_seen && !blocks_.empty() && blocks_.back().narrows();
   View<float, 2> x = embed();
-  if (options.observer != nullptr) options.observer->reached(side_, -1, x);
-  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-    x = blocks_[layer].forward(x, pass_, tapes_[layer], scratch);
-    if (options.observer != nullptr) {
-      options.observer->reached(side_, static_cast<int64_t>(layer), x);
-    }
+  if (observer != nullptr) observer->reached(side_, -1, x);
+  const int64_t layers = std::ssize(blocks_);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    x = blocks_[layer].forward(x, pass_of(layer), tapes_[layer], scratch);
+    const bool all = layer + 1 < layers || !narrow_;
+    if (observer != nullptr && all) observer->reached(side_, layer, x);
+  }
+  if (wanted && !narrow_) {
+    pick_rows(x, *wanted, picked_.shaped(std::ssize(*wanted), x.extent(1)));
+    x = picked_.view();
   }
   last_ = x;
   if (final_norm_.exists()) {
     final_norm_.forward(x, final_.like(x));
     x = final_.view();
   }
-  if (drops_finally_) dropout(x, pass_.dropout(final_stream_), x);
+  if (drops_finally_) dropout(x, end_.dropout(final_stream_), x);
   return x;
 }
 
@@ -188,16 +199,25 @@ int64_t TrainedStack::depth_of_backward(bool all_blocks) const {
 
 void TrainedStack::backward(View<float, 2> d, double balance_scale,
                             TrainedBlock::Scratch& scratch) {
-  pass_.balance_scale = balance_scale;
+  pass_.balance_scale = end_.balance_scale = balance_scale;
   // All blocks have gates, and all of a decoder read the encoder's rows.
   const bool all_blocks = pass_.wants_gates() || pass_.dsource.data() != nullptr;
   const int64_t depth = depth_of_backward(all_blocks), layers = std::ssize(blocks_);
-  if (drops_finally_) dropout(d, pass_.dropout(final_stream_), d);
+  if (drops_finally_) dropout(d, end_.dropout(final_stream_), d);
   if (final_norm_.exists()) final_norm_.backward(last_, d, {.dx = d});
+  if (end_.wanted && !narrow_) {
+    const View<float, 2> all = dspread_.shaped(batch_->rows(), d.extent(1));
+    spread_rows(d, *end_.wanted, all);
+    d = all;
+  }
   for (int64_t layer = layers - 1; layer >= std::max<int64_t>(0, layers - depth); --layer) {
-    blocks_[layer].backward(d, pass_, tapes_[layer], scratch);
+    d = blocks_[layer].backward(d, pass_of(layer), tapes_[layer], scratch);
   }
   if (depth > layers) backward_embeddings(d);
+}
+
+const StackPass& TrainedStack::pass_of(int64_t layer) const {
+  return narrow_ && layer + 1 == std::ssize(blocks_) ? end_ : pass_;
 }
 
 View<float, 2> TrainedStack::embed() {

@@ -32,10 +32,11 @@ class TrainedStack {
   TrainedStack(const TrainedStack&) = delete;
   TrainedStack& operator=(const TrainedStack&) = delete;
 
-  /// From token ids to the last hidden states, in memory of the stack; `batch`, `options` and
-  /// `source` must be there until backward. Throws Error for tokens that do not fit the model.
+  /// From token ids to the last hidden states, or the wanted rows of them, in memory of the stack;
+  /// `batch`, `options`, `source` and `wanted` must be there until backward. Throws Error for
+  /// tokens that do not fit the model.
   View<float, 2> forward(const TokenBatch& batch, const PassOptions& options, const Source& source,
-                         TrainedBlock::Scratch& scratch);
+                         WantedRows wanted, TrainedBlock::Scratch& scratch);
 
   /// How many blocks a gradient must come through to reach all that is trained, from the last one;
   /// one more: the embeddings as well. `all_blocks`: also those that nothing is trained in.
@@ -47,8 +48,8 @@ class TrainedStack {
   /// The losses that spread rows over routed heads in the last forward.
   double balance_loss() const;
 
-  /// Of the last forward: d [T, C] is the gradient of what it gave, and is used up; balance losses
-  /// count this much.
+  /// Of the last forward: d is the gradient of what it gave, and is used up; balance losses count
+  /// this much.
   void backward(View<float, 2> d, double balance_scale, TrainedBlock::Scratch& scratch);
 
   std::span<TrainedBlock> blocks() { return blocks_; }
@@ -60,6 +61,7 @@ class TrainedStack {
   View<float, 2> embed();
   void backward_embeddings(View<float, 2> d);
   void grow_rotary();
+  const StackPass& pass_of(int64_t layer) const;
 
   const ModelConfig* config_;
   Side side_;
@@ -76,9 +78,11 @@ class TrainedStack {
   // The last forward.
   const TokenBatch* batch_ = nullptr;
   StackPass pass_;
+  StackPass end_;        // the same with the wanted rows alone: behind the last block
+  bool narrow_ = false;  // and already in it
   std::vector<int64_t> positions_;
   std::vector<int32_t> position_rows_, types_;
-  Rows summed_, embedded_, projected_, final_, dembedded_;
+  Rows summed_, embedded_, projected_, picked_, final_, dspread_, dembedded_;
   View<float, 2> last_;
   std::vector<TrainedBlock::Tape> tapes_;
 };

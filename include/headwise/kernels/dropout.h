@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "headwise/core/view.h"
 
@@ -16,7 +17,8 @@ namespace headwise {
 struct Dropout {
   float p = 0;  // of being dropped; 0 is the identity
   uint64_t seed = 0;
-  uint64_t stream = 0;  // another one for every use under the same seed
+  uint64_t stream = 0;              // another one for every use under the same seed
+  std::span<const int64_t> rows{};  // [T], which rows of the whole these are; empty: its first ones
 };
 
 /// out[T, C] = x / (1 - p), or 0 where dropped; `out` may be x. Its own gradient: dropout(dy) is

@@ -155,11 +155,13 @@ class MultiHeadAttention {
     View<float, 3> q, k, v;  // of project: [T, H, D], [S, K, D], [S, K, Dv]; of fixed heads only v
     View<float, 3> z;        // room for attend: [T, H, Dv], the outputs of the heads
     View<float, 2> lse;      // room for attend: [T, H]
+    View<float, 2> some;     // of output_some: z of its rows, [R, H Dv]
     View<float, 3> dz;       // of backward_output
     View<float, 3> dq, dk, dv;  // of backward_attend
 
     // where the views look
     Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads, dvalues;
+    Buffer some_heads, some_dheads;
   };
 
   struct InputGradients {
@@ -210,6 +212,10 @@ class MultiHeadAttention {
   /// out [T, C]. Of the epilogue the bias is the layer's; a residual can be added on the way.
   void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
 
+  /// The same for some rows alone: out [R, C].
+  void output_some(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
+                   Epilogue epilogue = {}) const;
+
   /// All three, for those who need nothing in between.
   void forward(View<const float, 2> x, View<const float, 2> source, const Attention& how,
                Pass& pass, View<float, 2> out, const Epilogue& epilogue = {}) const;
@@ -219,6 +225,8 @@ class MultiHeadAttention {
   /// layer fills in dq, dk, dv.
   void backward_output(View<const float, 2> dout, Pass& pass,
                        const WeightGradients& gradients) const;
+  void backward_output_some(std::span<const int64_t> rows, View<const float, 2> dout, Pass& pass,
+                            const WeightGradients& gradients) const;
   void backward_attend(Attention how, Pass& pass, AttentionGradients more = {}) const;
   void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
                         const InputGradients& inputs, const WeightGradients& gradients) const;
@@ -227,6 +235,8 @@ class MultiHeadAttention {
   const MultiHeadAttentionShape& shape() const { return weights_.shape(); }
 
  private:
+  void backward_output(View<const float, 2> z, View<const float, 2> dout, View<float, 2> dz,
+                       const WeightGradients& gradients) const;
   void multiply(View<const float, 2> x, View<const float, 2> weights, const PackedWeights& packed,
                 View<float, 2> out, const Epilogue& epilogue) const;
   void point_queries(View<float, 2> rows, Pass& pass) const;

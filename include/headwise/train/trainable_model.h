@@ -86,7 +86,9 @@ struct PassOptions {
   View<const float, 2> gates{};
   View<float, 2> dgates{};  // shaped as the gates, added to; empty: left out
 
-  /// Called as in Model's passes; what it is shown may not be changed.
+  /// Called as in Model's passes; what it is shown may not be changed. Behind the last attention,
+  /// rows that the loss does not look at are computed only for one that wants hidden states: sums
+  /// over rows are then rounded otherwise.
   ForwardObserver* observer = nullptr;
 };
 
