@@ -218,8 +218,10 @@ class ObserveBenchmark {
     gradient(
         "gradient model=minilm loss=classify texts=sentences",
         [&] {
-          TrainableModel::load(given, {.task = Task::classify, .labels = {"0", "1"}})
-              .save(folder.path());
+          if (!exists(folder.path() / "config.json")) {
+            TrainableModel::load(given, {.task = Task::classify, .labels = {"0", "1"}})
+                .save(folder.path());
+          }
           return folder.path();
         },
         classified, threads);

@@ -7,7 +7,7 @@
         the loss without each head, one hooked pass for each, minus that of the model. Outputs: one number per head
     {"op": "gradient", "folder": F, "ids": […], "classes": […], "together": true, "threads": 2}
         the mean over texts of |dL/dg|, gates as a leaf [B, H], weights frozen; or one text at a time.
-        L: of lm, or without tokens to be foretold, of the class of each text
+        L: that of the classes if there are any, else of the next tokens
 """
 
 import math

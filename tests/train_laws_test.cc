@@ -184,14 +184,52 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
 
 TEST_P(TrainLaws, RowsThatNoLossLooksAtChangeNothing) {
   TrainableModel model = load();
+  TrainingBatch some = batch();
+  if (some.labels.size() > static_cast<size_t>(some.source.texts())) {  // of tokens
+    for (size_t i = 0; i < some.labels.size(); i += 3) some.labels[i] = kUnscored;
+  }
   PassOptions options{.dropout = 0.2f, .attention_dropout = 0.1f, .seed = 3};
-  const double loss = model.train(batch(), options).loss;
+  const double loss = model.train(some, options).loss;
   const Gradients expected = gradients_of(model);
-  model.clear_gradients();
-  Reached all;  // for which they are computed
-  options.observer = &all;
-  EXPECT_EQ(model.train(batch(), options).loss, loss);
-  expect_near(gradients_of(model), expected);
+
+  /// For one that wants hidden states, all rows are computed.
+  class Wanting : public Reached {
+   public:
+    explicit Wanting(bool hidden) : hidden_(hidden) {}
+    bool wants_hidden() const override { return hidden_; }
+
+   private:
+    bool hidden_;
+  };
+  Wanting all(true), none(false);
+  for (Wanting* observer : {&all, &none}) {
+    model.clear_gradients();
+    options.observer = observer;
+    EXPECT_EQ(model.train(some, options).loss, loss);
+    expect_near(gradients_of(model), expected);
+  }
+  EXPECT_EQ(all.values.size(), none.values.size() + 1);  // the last layer's
+  EXPECT_EQ(all.sites, none.sites);
+}
+
+TEST_P(TrainLaws, GradientsOfHiddenStatesAddUp) {
+  TrainableModel model = load();
+  const auto gradients = [&](const std::vector<float>& factors) {
+    model.clear_gradients();
+    size_t at = 0;
+    model.train_hidden(batch(), {}, [&](auto hidden, auto dhidden) {
+      if (at == factors.size()) return false;
+      for (int64_t t = 0; t < hidden.extent(0); ++t) {
+        for (int64_t c = 0; c < hidden.extent(1); ++c) {
+          dhidden(t, c) = factors[at] * std::sin(static_cast<float>(3 * t + c));
+        }
+      }
+      ++at;
+      return true;
+    });
+    return gradients_of(model);
+  };
+  expect_near(gradients({1, 2}), gradients({3}));
 }
 
 TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
@@ -232,8 +270,11 @@ TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
           return name.find("L1.") == std::string::npos && !name.starts_with("output");
         },
         with_gates);
-    train_without([](const std::string& name) { return name.find("norm") != std::string::npos; },
-                  with_gates);
+    for (const char* part : {"norm", "attention.weights", "attention.biases"}) {
+      train_without(
+          [part](const std::string& name) { return name.find(part) != std::string::npos; },
+          with_gates);
+    }
     train_without(
         [](const std::string& name) { return name.find("final_norm") == std::string::npos; },
         with_gates);

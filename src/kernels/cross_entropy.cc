@@ -25,7 +25,8 @@ namespace {
 HWY_EXPORT(score_rows);
 HWY_EXPORT(add_logits);
 
-// A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it.
+// A tile of logits stays in L3, but has so many rows that each pass over the weights is worth it:
+// of more than 16,384 classes the fewest, though these do not fit L3, 51 MB for those of GPT-2.
 constexpr int64_t kTileElements = 4 << 20;
 constexpr int64_t kFewestRows = 256;
 constexpr int64_t kMostRows = 1024;

@@ -214,6 +214,20 @@ TEST_P(CrossEntropyOp, OverManyTilesThreadsChangeNoBit) {
   }
 }
 
+TEST_P(CrossEntropyOp, BlankGradientsAreThoseAddedToZeros) {
+  const int64_t rows = 2500, width = 24, classes = 301;  // three tiles
+  const Matrix x(rows, width, 1), weights(classes, width, 2);
+  const auto targets = some_targets(rows, classes);
+  Matrix added(classes, width, 3), written(classes, width, 4);
+  for (Matrix* sums : {&added, &written}) {
+    for (int64_t v = 0; v < classes; ++v) std::fill_n(&sums->view(v, 0), width, 0.f);
+    const CrossEntropyGradients gradients{.dweights = sums->view,
+                                          .blank_dweights = sums == &written};
+    cross_entropy({.x = x.view, .weights = weights.view, .targets = targets}, &gradients);
+  }
+  EXPECT_TRUE(added.same_bits(written));
+}
+
 TEST_P(CrossEntropyOp, LargeLogitsDoNotOverflowAndTheFirstOfEqualOnesCounts) {
   const float x[] = {1, 1, 1}, weights[] = {1e4f, 3e38f, 3e38f};
   const int32_t targets[] = {1, 2, 0};

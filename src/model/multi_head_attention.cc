@@ -71,8 +71,8 @@ struct Linear {
   View<float, 2> dx;  // or none
   bool add_to_dx;
   View<float, 2> dweights;  // or none
-  bool blank_dweights;
-  View<float, 1> dbias;  // or none
+  bool blank;               // dweights are all 0
+  View<float, 1> dbias;     // or none
 };
 
 void backward(const Linear& linear) {
@@ -80,7 +80,7 @@ void backward(const Linear& linear) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
   }
   if (linear.dweights.data() != nullptr) {
-    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.blank_dweights});
+    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.blank});
   }
   if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
 }
@@ -219,6 +219,7 @@ void MultiHeadAttention::backward_output_some(std::span<const int64_t> rows,
   check_pass(pass);
   check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {std::ssize(rows), shape().C});
+  check_increasing(rows, pass.z.extent(0));
   check_shape("some", pass.some.shape(), {std::ssize(rows), shape().H * shape().Dv},
               "output_some comes first, with the same rows");
   const View<float, 2> dsome = room_like(pass.some_dheads, pass.some);
@@ -235,9 +236,9 @@ void MultiHeadAttention::backward_output(View<const float, 2> z, View<const floa
             .dy = dout,
             .dx = dz,
             .add_to_dx = false,
-            .dweights = gradients.to == nullptr ? View<float, 2>() : gradients.to->output(),
-            .blank_dweights = gradients.blank,
-            .dbias = gradients.to == nullptr ? View<float, 1>() : gradients.to->output_bias()});
+            .dweights = gradients.matrix(&MultiHeadAttentionWeights::output),
+            .blank = gradients.blank,
+            .dbias = gradients.vector(&MultiHeadAttentionWeights::output_bias)});
 }
 
 void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
@@ -283,12 +284,6 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
   const auto rows_of = [&](const View<float, 3>& first, int64_t columns) {
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
-  const auto matrix = [&](View<float, 2> (MultiHeadAttentionWeights::*of)() const) {
-    return gradients.to == nullptr ? View<float, 2>() : (gradients.to->*of)();
-  };
-  const auto vector = [&](View<float, 1> (MultiHeadAttentionWeights::*of)() const) {
-    return gradients.to == nullptr ? View<float, 1>() : (gradients.to->*of)();
-  };
   using W = MultiHeadAttentionWeights;
   const int64_t q = s.queries(), kv = key_value_width(s);
   if (s.cross) {
@@ -297,26 +292,26 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dy = rows_of(pass.dq, q),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
-              .dweights = matrix(&W::query),
-              .blank_dweights = gradients.blank,
-              .dbias = vector(&W::query_bias)});
+              .dweights = gradients.matrix(&W::query),
+              .blank = gradients.blank,
+              .dbias = gradients.vector(&W::query_bias)});
     backward({.x = source,
               .weights = weights_.key_value(),
               .dy = rows_of(pass.dk, kv),
               .dx = inputs.dsource,
               .add_to_dx = inputs.add_to_dsource,
-              .dweights = matrix(&W::key_value),
-              .blank_dweights = gradients.blank,
-              .dbias = vector(&W::key_value_bias)});
+              .dweights = gradients.matrix(&W::key_value),
+              .blank = gradients.blank,
+              .dbias = gradients.vector(&W::key_value_bias)});
   } else {
     backward({.x = x,
               .weights = weights_.in_proj(),
               .dy = rows_of(pass.dq, q + kv),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
-              .dweights = matrix(&W::in_proj),
-              .blank_dweights = gradients.blank,
-              .dbias = vector(&W::in_proj_bias)});
+              .dweights = gradients.matrix(&W::in_proj),
+              .blank = gradients.blank,
+              .dbias = gradients.vector(&W::in_proj_bias)});
   }
 }
 

@@ -237,13 +237,13 @@ TEST_P(MultiHeadAttentionTest, GradientsAddUpAndInputGradientsIfAsked) {
     MultiHeadAttentionWeights gradients = layer.weights().zeros();
     std::vector<float> dx(T * 12, 1.0f), dsource(cross ? S * 5 : 0, 1.0f);
     for (int i = 0; i < 2; ++i) {
-      layer.backward_output(problem.dout_view(), pass, {.to = &gradients});
+      const MultiHeadAttention::WeightGradients to{.to = &gradients, .blank = i == 0};
+      layer.backward_output(problem.dout_view(), pass, to);
       layer.backward_attend(problem.how(), pass);
       MultiHeadAttention::InputGradients inputs{
           .dx = {dx.data(), {T, 12}}, .add_to_dx = true, .add_to_dsource = true};
       if (cross) inputs.dsource = {dsource.data(), {S, 5}};
-      layer.backward_project(problem.x_view(), problem.source_view(), pass, inputs,
-                             {.to = &gradients});
+      layer.backward_project(problem.x_view(), problem.source_view(), pass, inputs, to);
     }
     // Of two additions the errors are roundings of numbers no larger than 2 |x| + 1; but what is
     // added to takes part in all roundings of the sum, of 36 terms at most.

@@ -12,6 +12,7 @@ namespace headwise {
 
 /// to[i] = from[rows[i]]
 inline void pick_rows(View<const float, 2> from, std::span<const int64_t> rows, View<float, 2> to) {
+  if (from.extent(1) == 0) return;
   constexpr int64_t kTogether = 64;
   parallel_panels(std::ssize(rows), kTogether, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -23,6 +24,7 @@ inline void pick_rows(View<const float, 2> from, std::span<const int64_t> rows, 
 /// to[rows[i]] = from[i], and 0 elsewhere; the rows are increasing.
 inline void spread_rows(View<const float, 2> from, std::span<const int64_t> rows,
                         View<float, 2> to) {
+  if (from.extent(1) == 0) return;
   size_t i = 0;
   for (int64_t t = 0; t < to.extent(0); ++t) {
     if (i < rows.size() && rows[i] == t) {

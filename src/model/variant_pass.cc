@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/gemm.h"
 #include "model/later_changes.h"

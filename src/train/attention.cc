@@ -47,6 +47,8 @@ std::vector<TensorPart> per_head(View<float, 2> values, View<float, 2> gradient,
   return parts;
 }
 
+bool on(const Switch& which) { return which != nullptr && which->trained; }
+
 View<float, 2> as_column(View<float, 1> vector) { return {vector.data(), {vector.extent(0), 1}}; }
 
 }  // namespace
@@ -71,7 +73,7 @@ View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buf
 
 void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
                                        std::span<const int32_t> heads) const {
-  const View<float, 2> all = table_.dmatrix(heads_).sums;
+  const View<float, 2> all = table_.take_gradient(heads_).sums;
   for (size_t h = 0; h < heads.size(); ++h) {
     for (int64_t r = 0; r < all.extent(1); ++r) all(heads[h], r) += dtable(h, r);
   }
@@ -159,7 +161,6 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
 }
 
 bool TrainedAttention::trained() const {
-  const auto on = [](const Switch& which) { return which != nullptr && which->trained; };
   return on(weights_in_pass_) || on(biases_in_pass_) || query_norm_.trained() ||
          key_norm_.trained() || router_.trained();
 }
@@ -190,7 +191,6 @@ Attention TrainedAttention::how(const StackPass& pass, Tape& tape) const {
 
 void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const {
   MultiHeadAttention::Pass& p = tape.pass;
-  tape.wanted = cross() ? WantedRows() : pass.wanted;
   attention_.project(x, cross() ? pass.source : View<const float, 2>(), p);
   if (query_norm_.exists()) {
     copy(p.q, tape.queries);
@@ -218,9 +218,10 @@ void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tap
   observer->attended(*site_, seen, attention_, p.z, p.lse);
 }
 
-void TrainedAttention::output(Tape& tape, View<float, 2> out, const Epilogue& epilogue) const {
-  if (tape.wanted) {
-    attention_.output_some(*tape.wanted, tape.pass, out, epilogue);
+void TrainedAttention::output(const StackPass& pass, Tape& tape, View<float, 2> out,
+                              const Epilogue& epilogue) const {
+  if (pass.wanted) {
+    attention_.output_some(*pass.wanted, tape.pass, out, epilogue);
   } else {
     attention_.output(tape.pass, out, epilogue);
   }
@@ -238,13 +239,13 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     std::swap(p.dvalues, scratch.dvalues);
   };
   lend();
-  MultiHeadAttention::WeightGradients gradients;
-  if (trained()) {
-    const bool blank = weights_in_pass_ != nullptr && std::exchange(weights_in_pass_->blank, false);
-    gradients = {.to = &gradients_, .blank = blank};
-  }
-  if (tape.wanted) {
-    attention_.backward_output_some(*tape.wanted, dy, p, gradients);
+  const bool blank = weights_in_pass_ != nullptr && std::exchange(weights_in_pass_->blank, false);
+  const MultiHeadAttention::WeightGradients gradients{.to = &gradients_,
+                                                      .matrices = on(weights_in_pass_),
+                                                      .biases = on(biases_in_pass_),
+                                                      .blank = blank};
+  if (pass.wanted) {
+    attention_.backward_output_some(*pass.wanted, dy, p, gradients);
   } else {
     attention_.backward_output(dy, p, gradients);
   }

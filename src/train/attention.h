@@ -74,7 +74,6 @@ class TrainedAttention {
     Attention how;
     Buffer queries, keys;  // before their norms
     Buffer relative;
-    WantedRows wanted;
 
     // Of a mixture of heads: gates before rows chose, likelihoods, gates, and the share of choices
     // that fell on each routed head.
@@ -105,7 +104,8 @@ class TrainedAttention {
   /// From rows to the outputs of the heads, in the tape; `output` projects them, or those of the
   /// wanted rows.
   void attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const;
-  void output(Tape& tape, View<float, 2> out, const Epilogue& epilogue) const;
+  void output(const StackPass& pass, Tape& tape, View<float, 2> out,
+              const Epilogue& epilogue) const;
   /// dy as `output` gave; dx, of all rows, may be dy if these are all.
   void backward(View<const float, 2> x, const StackPass& pass, Tape& tape, View<const float, 2> dy,
                 const InputGradient& to, Scratch& scratch);

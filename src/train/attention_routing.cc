@@ -83,10 +83,7 @@ void TrainedAttention::backward_choice(View<const float, 2> x, const StackPass& 
       d(t, i) = static_cast<float>(p(t, i) * (double{d(t, i)} - mean));
     }
   }
-  if (router_.trained()) {
-    const auto [drouter, blank] = router_.dmatrix(R);
-    gemm(transposed(d), x, drouter, {.accumulate = !blank});
-  }
+  router_.add_product(d, x);
   if (dx.data() != nullptr) gemm(d, router_.matrix(R), dx, {.accumulate = true});
 }
 

@@ -165,16 +165,16 @@ View<float, 2> TrainedBlock::backward(View<float, 2> d, View<const float, 2> x,
 View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pass, Tape& tape,
                                      Scratch& scratch) const {
   tape.x = x;
+  if (parallel_) return forward_parallel(x, pass, tape, scratch);
   View<const float, 2> kept = x;
   if (pass.wanted) {
-    kept = tape.wanted.shaped(std::ssize(*pass.wanted), x.extent(1));
-    pick_rows(x, *pass.wanted, tape.wanted.view());
+    kept = scratch.picked.shaped(std::ssize(*pass.wanted), x.extent(1));
+    pick_rows(x, *pass.wanted, scratch.picked.view());
   }
-  if (parallel_) return forward_parallel(x, pass, tape, scratch);
   const auto attend = [&](size_t which, TrainedAttention::Tape& of) {
     return [&, which](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
       attentions_[which].attend(from, pass, of);
-      attentions_[which].output(of, to, how);
+      attentions_[which].output(pass, of, to, how);
     };
   };
   View<float, 2> rows = forward(x, kept, attention_sublayers_[0], pass, tape.self_inner,
@@ -226,7 +226,7 @@ View<float, 2> TrainedBlock::forward_parallel(View<const float, 2> x, const Stac
   add_branch(first, x, dropout_of(attention_sublayers_[0], pass), attended, scratch,
              [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
                attentions_[0].attend(from, pass, tape.self);
-               attentions_[0].output(tape.self, to, how);
+               attentions_[0].output(pass, tape.self, to, how);
              });
   add_branch(second, attended, dropout_of(feed_forward_sublayer_, pass), result, scratch,
              [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {

@@ -24,14 +24,14 @@ class TrainedBlock {
   /// What backward needs of a pass.
   struct Tape {
     View<const float, 2> x;
-    Rows wanted;  // of x, if not all are
     TrainedAttention::Tape self, cross;
     TrainedFeedForward::Tape feed_forward;
     // Of each sublayer: the norm of its input or the sum before the norm, and what leaves it.
     Rows self_inner, self_out, cross_inner, cross_out, inner, out;
   };
   struct Scratch {
-    Rows branch, dbranch, dinner, second_dinner, spread;
+    Rows branch, dbranch, dinner, second_dinner;
+    Rows picked, spread;  // if only some rows are wanted
     TrainedAttention::Scratch attention;
     TrainedFeedForward::Scratch feed_forward;
   };

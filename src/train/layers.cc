@@ -30,10 +30,7 @@ void TrainedLinear::forward(View<const float, 2> x, View<float, 2> out, Epilogue
 void TrainedLinear::backward(View<const float, 2> x, View<const float, 2> dy,
                              const InputGradient& to) const {
   // Before dx is written, which may lie where dy does.
-  if (weight_.trained()) {
-    const auto [dweight, blank] = weight_.dmatrix(outputs_);
-    gemm(transposed(dy), x, dweight, {.accumulate = !blank});
-  }
+  weight_.add_product(dy, x);
   if (bias_.trained()) sum_rows(dy, bias_.dvector());
   if (to.dx.data() != nullptr) gemm(dy, weight_.matrix(outputs_), to.dx, {.accumulate = to.add});
 }
@@ -91,7 +88,7 @@ void TrainedEmbedding::backward(View<const float, 2> dout, std::span<const int32
                                 float scale) const {
   if (!trained()) return;
   const bool has_unlearned = unlearned_ >= 0 && unlearned_ < rows_;
-  const View<float, 2> sums = dtable().sums;
+  const View<float, 2> sums = take_gradient().sums;
   const std::span<float> row =
       has_unlearned ? std::span(&sums(unlearned_, 0), dout.extent(1)) : std::span<float>();
   const std::vector<float> before(row.begin(), row.end());

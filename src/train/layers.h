@@ -102,7 +102,7 @@ class TrainedEmbedding {
   bool trained() const { return table_.trained(); }
   const std::string& tensor() const { return tensor_; }  // its name in a checkpoint
   View<float, 2> table() const { return table_.matrix(rows_); }
-  MatrixGradient dtable() const { return table_.dmatrix(rows_); }
+  MatrixGradient take_gradient() const { return table_.take_gradient(rows_); }
 
   void forward(std::span<const int32_t> rows, float scale, bool add, View<float, 2> out) const;
   void backward(View<const float, 2> dout, std::span<const int32_t> rows, float scale) const;

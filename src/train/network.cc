@@ -55,6 +55,8 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options, bool
   check_probability("dropout", options.dropout);
   check_probability("attention_dropout", options.attention_dropout);
   check_probability("head_dropout", options.head_dropout);
+  batch.source.check();
+  if (two) batch.target.check();
   check_gates(options.gates, sites_, batch.source.texts());
   if (options.dgates.data() != nullptr && options.dgates.shape() != options.gates.shape()) {
     throw Error({.what = "the gradients of gates are not shaped as the gates",
@@ -87,11 +89,8 @@ Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions&
       pass.source.gradient = dsource_.like(pass.source.rows);
     }
   }
-  WantedRows wanted;
-  if (output != nullptr) {
-    pass.texts->check();
-    wanted = output->choose(pass.texts->offsets, batch);
-  }
+  const WantedRows wanted =
+      output == nullptr ? WantedRows() : output->choose(pass.texts->offsets, batch);
   pass.hidden = pass.last->forward(*pass.texts, options, pass.source, wanted, scratch_);
   return pass;
 }

@@ -29,8 +29,8 @@ bool has_bias(const ModelConfig& config) {
   }
 }
 
-/// Where fewer rows than one in so many are not scored, to leave them out would gain less than to
-/// pick the others takes.
+/// Where at most one row in so many is not scored, to leave these out would gain less than to pick
+/// the others takes.
 constexpr int64_t kFewUnscored = 8;
 
 void drop(View<float, 2> x, const Dropout& how) {
@@ -121,23 +121,27 @@ void TrainedOutput::declare_bias(Declarations& declare, const Place& place,
 }
 
 Dropout TrainedOutput::input_dropout() const {
-  return {
-      .p = drops_input_ ? options_->dropout : 0, .seed = options_->seed, .stream = input_stream_};
+  return {.p = drops_input_ ? options_->dropout : 0,
+          .seed = options_->seed,
+          .stream = input_stream_,
+          .rows = chosen_};
 }
 
 Dropout TrainedOutput::output_dropout() const {
-  return {
-      .p = drops_output_ ? options_->dropout : 0, .seed = options_->seed, .stream = output_stream_};
+  return {.p = drops_output_ ? options_->dropout : 0,
+          .seed = options_->seed,
+          .stream = output_stream_,
+          .rows = chosen_};
 }
 
 WantedRows TrainedOutput::choose(std::span<const int64_t> offsets, const TrainingBatch& batch) {
   chosen_.clear();
   targets_.clear();
-  wanted_.clear();
+  expected_.clear();
   const int64_t texts = std::ssize(offsets) - 1;
   const auto take = [&](size_t at, int64_t row) {
     if (config_->regression && config_->task == Task::classify) {
-      wanted_.push_back(batch.scores[at]);
+      expected_.push_back(batch.scores[at]);
     } else {
       if (batch.labels[at] == kUnscored) return;
       targets_.push_back(batch.labels[at]);
@@ -216,15 +220,15 @@ Loss TrainedOutput::run(View<const float, 2> hidden, const PassOptions& options,
   const View<const float, 2> x = forward(hidden);
   const bool train = dhidden.data() != nullptr;
   const View<float, 2> dx = !train || steps_.empty() ? dhidden : dx_.like(x);
-  const Loss loss = wanted_.empty() ? score_labels(x, dx) : score_numbers(x, dx);
+  const Loss loss = expected_.empty() ? score_labels(x, dx) : score_numbers(x, dx);
   if (train) backward(dx, dhidden);
   return loss;
 }
 
 Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) const {
   const MatrixGradient dweights = dx.data() == nullptr ? MatrixGradient{}
-                                  : tied_ != nullptr   ? tied_->dtable()
-                                                       : weight_.dmatrix(outputs_);
+                                  : tied_ != nullptr   ? tied_->take_gradient()
+                                                       : weight_.take_gradient(outputs_);
   const CrossEntropyGradients gradients{.scale = options_->gradient_scale,
                                         .dx = dx,
                                         .dweights = dweights.sums,
@@ -245,16 +249,13 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   gemm(x, transposed<const float>(weight_.matrix(outputs_)), scores, {.bias = bias_.vector()});
   Loss loss{.scored = x.extent(0)};
   for (int64_t i = 0; i < x.extent(0); ++i) {
-    const double error = double{scores(i, 0)} - double{wanted_[i]};
+    const double error = double{scores(i, 0)} - double{expected_[i]};
     loss.loss += error * error;
     scores(i, 0) = static_cast<float>(2 * error) * options_->gradient_scale;
   }
   loss.nll = loss.loss;
   if (dx.data() == nullptr) return loss;
-  if (weight_.trained()) {
-    const auto [dweight, blank] = weight_.dmatrix(outputs_);
-    gemm(transposed<const float>(scores), x, dweight, {.accumulate = !blank});
-  }
+  weight_.add_product(scores, x);
   if (bias_.trained()) sum_rows(scores, bias_.dvector());
   gemm(scores, weight_.matrix(outputs_), dx);
   return loss;

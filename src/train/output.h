@@ -62,9 +62,9 @@ class TrainedOutput {
 
   // The last pass.
   const PassOptions* options_ = nullptr;
-  std::vector<int64_t> chosen_;   // rows that are scored
+  std::vector<int64_t> chosen_;   // rows that are scored; none: all, or those with a target
   std::vector<int32_t> targets_;  // of these
-  std::vector<float> wanted_;     // likewise, in regression
+  std::vector<float> expected_;   // likewise, in regression
   Rows dropped_, scaled_, dx_, scores_;
 };
 

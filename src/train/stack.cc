@@ -137,7 +137,6 @@ void TrainedStack::declare_positions(Declarations& declare, const Place& place,
 View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions& options,
                                      const Source& source, WantedRows wanted,
                                      TrainedBlock::Scratch& scratch) {
-  batch.check();
   positions_.clear();
   for (int64_t b = 0; b < batch.texts(); ++b) {
     for (int64_t i = 0; i < batch.offsets[b + 1] - batch.offsets[b]; ++i) positions_.push_back(i);
@@ -156,14 +155,15 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
   end_.wanted = wanted;
   ForwardObserver* const observer = options.observer;
   const bool all_seen = observer != nullptr && observer->wants_hidden();
-  narrow_ = wanted && !all_seen && !blocks_.empty() && blocks_.back().narrows();
+  narrow_ = wanted && !all_seen && blocks_.back().narrows();
   View<float, 2> x = embed();
   if (observer != nullptr) observer->reached(side_, -1, x);
   const int64_t layers = std::ssize(blocks_);
   for (int64_t layer = 0; layer < layers; ++layer) {
     x = blocks_[layer].forward(x, pass_of(layer), tapes_[layer], scratch);
-    const bool all = layer + 1 < layers || !narrow_;
-    if (observer != nullptr && all) observer->reached(side_, layer, x);
+    const bool last =
+        layer + 1 == layers && (side_ == Side::decoder || !config_->encoder_decoder());
+    if (observer != nullptr && (all_seen || !last)) observer->reached(side_, layer, x);
   }
   if (wanted && !narrow_) {
     pick_rows(x, *wanted, picked_.shaped(std::ssize(*wanted), x.extent(1)));

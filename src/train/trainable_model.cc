@@ -62,7 +62,7 @@ struct TrainableModel::Parts {
   ConfigOptions config_options;
   std::string prefix;  // of the base model's tensors
   std::vector<Parameter> parameters;
-  std::vector<Switch> switches;  // what layers know of them in a pass
+  std::vector<Switch> switches;  // what layers know of theirs in a pass
   std::vector<StoredTensor> tensors;
   std::unique_ptr<Network> network;
 
@@ -79,9 +79,9 @@ struct TrainableModel::Parts {
   }
 
   void set_switches() {
-    for (size_t i = 0; i < switches.size(); ++i) {
-      *switches[i] = {.trained = parameters[i].trained,
-                      .blank = std::exchange(parameters[i].blank, false)};
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const bool blank = std::exchange(parameters[i].blank, false);
+      if (i < switches.size()) *switches[i] = {.trained = parameters[i].trained, .blank = blank};
     }
   }
 

@@ -4,23 +4,41 @@
 #include <utility>
 
 #include "headwise/core/shape.h"
+#include "headwise/kernels/gemm.h"
 
 namespace headwise {
+namespace {
+
+View<float, 1> as_vector(std::span<float> numbers) {
+  return numbers.empty() ? View<float, 1>() : View<float, 1>(numbers.data(), {std::ssize(numbers)});
+}
+
+View<float, 2> as_matrix(std::span<float> numbers, int64_t rows) {
+  if (numbers.empty()) return {};
+  return {numbers.data(), {rows, std::ssize(numbers) / rows}};
+}
+
+}  // namespace
 
 Weights::Weights(int64_t size, bool trained)
     : values_(Buffer::zeros(size)), gradient_(Buffer::zeros(trained ? size : 0)) {}
 
-View<float, 1> Weights::of(const Buffer& buffer) {
-  return buffer.size() == 0 ? View<float, 1>() : buffer.view({buffer.size()});
+View<float, 1> Weights::vector() const { return as_vector(values()); }
+View<float, 2> Weights::matrix(int64_t rows) const { return as_matrix(values(), rows); }
+
+View<float, 1> Weights::dvector() const {
+  return trained() ? as_vector(gradient()) : View<float, 1>();
 }
 
-View<float, 2> Weights::of(const Buffer& buffer, int64_t rows) {
-  return buffer.size() == 0 ? View<float, 2>() : buffer.view({rows, buffer.size() / rows});
-}
-
-MatrixGradient Weights::dmatrix(int64_t rows) const {
+MatrixGradient Weights::take_gradient(int64_t rows) const {
   if (!trained()) return {};
-  return {.sums = of(gradient_, rows), .blank = std::exchange(in_pass_->blank, false)};
+  return {.sums = as_matrix(gradient(), rows), .blank = std::exchange(in_pass_->blank, false)};
+}
+
+void Weights::add_product(View<const float, 2> dy, View<const float, 2> x) const {
+  if (!trained()) return;
+  const auto [sums, blank] = take_gradient(dy.extent(1));
+  gemm(transposed(dy), x, sums, {.accumulate = !blank});
 }
 
 Switch Declarations::parameter(const std::string& name, std::span<float> values,
@@ -43,7 +61,7 @@ Weights Declarations::matrix(const std::string& parameter_name, const std::strin
                              const MatrixForm& form) {
   Weights weights(checked_mul(rows, columns), !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), form.decays));
-  TensorPart part{.values = weights.matrix(rows), .gradient = weights.dmatrix(rows).sums};
+  TensorPart part{.values = weights.matrix(rows), .gradient = as_matrix(weights.gradient(), rows)};
   std::vector<int64_t> shape = {rows, columns};
   if (form.transposed) {
     part = {.values = transposed(part.values), .gradient = transposed(part.gradient)};
@@ -57,8 +75,8 @@ Weights Declarations::vector(const std::string& parameter_name, const std::strin
                              int64_t size, const Start& start) {
   Weights weights(size, !frozen);
   weights.obey(parameter(parameter_name, weights.values(), weights.gradient(), false));
-  tensor(tensor_name, {size}, {{.values = weights.matrix(1), .gradient = weights.dmatrix(1).sums}},
-         start);
+  tensor(tensor_name, {size},
+         {{.values = weights.matrix(1), .gradient = as_matrix(weights.gradient(), 1)}}, start);
   return weights;
 }
 

@@ -58,16 +58,17 @@ class Weights {
   std::span<float> gradient() const { return gradient_.span(); }
   bool trained() const { return in_pass_ != nullptr && in_pass_->trained; }
 
-  View<float, 1> vector() const { return of(values_); }
-  View<float, 2> matrix(int64_t rows) const { return of(values_, rows); }
-  // Where gradients go; none if it is not trained. Who asks for it adds to it.
-  View<float, 1> dvector() const { return trained() ? of(gradient_) : View<float, 1>(); }
-  MatrixGradient dmatrix(int64_t rows) const;
+  View<float, 1> vector() const;
+  View<float, 2> matrix(int64_t rows) const;
+
+  // Where gradients are added; none if it is not trained. A matrix that was taken is blank no more.
+  View<float, 1> dvector() const;
+  MatrixGradient take_gradient(int64_t rows) const;
+
+  /// The gradient of a matrix that was multiplied: += dyᵀ x, if it is trained.
+  void add_product(View<const float, 2> dy, View<const float, 2> x) const;
 
  private:
-  static View<float, 1> of(const Buffer& buffer);
-  static View<float, 2> of(const Buffer& buffer, int64_t rows);
-
   Switch in_pass_;
   Buffer values_, gradient_;
 };

@@ -174,7 +174,16 @@ class MultiHeadAttention {
   /// Where gradients of weights are added, made by weights().zeros(); null: they are left out.
   struct WeightGradients {
     MultiHeadAttentionWeights* to = nullptr;
-    bool blank = false;  // those of matrices are all 0, which need not be read
+    bool matrices = true, biases = true;  // which of them are wanted
+    bool blank = false;                   // those of matrices are all 0, which need not be read
+
+    using Weights = MultiHeadAttentionWeights;
+    View<float, 2> matrix(View<float, 2> (Weights::*of)() const) const {
+      return to == nullptr || !matrices ? View<float, 2>() : (to->*of)();
+    }
+    View<float, 1> vector(View<float, 1> (Weights::*of)() const) const {
+      return to == nullptr || !biases ? View<float, 1>() : (to->*of)();
+    }
   };
 
   /// Packed weights are copied in the order that products read them, once: what is written to
@@ -212,7 +221,7 @@ class MultiHeadAttention {
   /// out [T, C]. Of the epilogue the bias is the layer's; a residual can be added on the way.
   void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
 
-  /// The same for some rows alone: out [R, C].
+  /// The same for some rows alone, given in increasing order: out [R, C].
   void output_some(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
                    Epilogue epilogue = {}) const;
 
@@ -221,7 +230,8 @@ class MultiHeadAttention {
                Pass& pass, View<float, 2> out, const Epilogue& epilogue = {}) const;
 
   /// The mirror of output, attend, project: `how`, x and source are what those were given, and what
-  /// the caller did to q and k must be undone to dq and dk between the last two. Of `more`, the
+  /// the caller did to q and k must be undone to dq and dk between the last two. The mirror of
+  /// output_some takes the same rows; the others count as rows without a gradient. Of `more`, the
   /// layer fills in dq, dk, dv.
   void backward_output(View<const float, 2> dout, Pass& pass,
                        const WeightGradients& gradients) const;

@@ -26,9 +26,9 @@ namespace headwise {
 struct Parameter {
   std::string name{};
   std::span<float> values{}, gradient{};
-  bool decays = true;            // by AdamW; norms and biases do not
-  bool trained = true;           // or frozen: gets no gradient, and the work for it is saved
-  bool blank = false;            // the gradient is all 0, says who cleared it; a pass unsays it
+  bool decays = true;   // by AdamW; norms and biases do not
+  bool trained = true;  // or frozen: gets no gradient, and the work for it is saved
+  bool blank = false;   // the gradient is all 0, says who cleared it; who writes to it unsays it
   std::optional<double> rate{};  // its own, in place of the optimiser's
 };
 
@@ -112,9 +112,10 @@ class TrainableModel {
   TrainableModel& operator=(TrainableModel&&) noexcept;
   ~TrainableModel();
 
-  /// Forward, loss, backward; gradients are added to. Which loss is by the task: cross entropy of
-  /// tokens or labels; squared error of scores in regression; squared error of the cosine of pairs
-  /// for hidden states, pooled as the folder says, or by their mean.
+  /// Forward, loss, backward; gradients are added to, or overwritten where they are blank. Which
+  /// loss is by the task: cross entropy of tokens or labels; squared error of scores in regression;
+  /// squared error of the cosine of pairs for hidden states, pooled as the folder says, or by their
+  /// mean.
   Loss train(const TrainingBatch& batch, const PassOptions& options);
 
   /// Forward, and then backward as often as `next` gives a gradient of the last hidden states
