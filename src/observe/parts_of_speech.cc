@@ -53,11 +53,13 @@ class TaggedTexts {
     int32_t half = 0;
     rows_.resize(2);
     for (const ObservedText& text : context.corpus.texts) {
-      auto& [tokens, of] = texts_.emplace_back();
-      of = half;
+      auto& tagged = texts_.emplace_back();
+      tagged.half = half;
       for_each_word(text, [&](const TreeWord& word, TokenSpan span) {
         const int32_t tag = index.at(word.upos), other = draw(word.form);
-        for (int64_t t = span.begin; t < span.end; ++t) tokens.push_back({t, tag, other});
+        for (int64_t t = span.begin; t < span.end; ++t) {
+          tagged.tokens.push_back({t, tag, other});
+        }
         rows_[half] += span.end - span.begin;
       });
       if (text.tree != nullptr) half = 1 - half;

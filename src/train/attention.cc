@@ -17,6 +17,7 @@ uint64_t seed_of(uint64_t seed, uint64_t stream) { return derived_seed(seed, str
 View<float, 3> copy(View<const float, 3> heads, Buffer& room) {
   const auto [T, H, D] = heads.shape();
   const View<float, 3> to(room.at_least(T * H * D), heads.shape());
+  if (heads.empty()) return to;
   for (int64_t t = 0; t < T; ++t) std::copy_n(&heads(t, 0, 0), H * D, &to(t, 0, 0));
   return to;
 }
