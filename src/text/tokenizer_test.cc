@@ -166,7 +166,7 @@ TEST_F(TokenizerFile, RefusesTextsThatGrowWithoutBound) {
   EXPECT_EQ(ninefold.encode("b").ids.size(), 3u);
   EXPECT_THAT(headwise::error_of([&] { ninefold.encode("a"); }).what, HasSubstr("too long"));
   json["normalizer"] = replace("a", std::string(60'000, 'a'));
-  json["added_tokens"] = {added("un")};
+  json["added_tokens"] = Json::array({added("un")});
   const Tokenizer wide = load(json);
   EXPECT_EQ(wide.encode("unaun").ids.size(), 5u);  // a short text may grow by much
   std::string many;
@@ -222,7 +222,7 @@ Json unigram() {
 
 TEST_F(TokenizerFile, AddedTokensComeBehindRepeatedPieces) {
   Json json = unigram();
-  json["added_tokens"] = {added("<x>"), added("<y>")};
+  json["added_tokens"] = Json::array({added("<x>"), added("<y>")});
   const Tokenizer tokenizer = load(json);
   EXPECT_THAT(tokenizer.encode("a<x>b<y>").ids, ElementsAre(2, 4, 3, 5));  // as tokenizers has it
   EXPECT_EQ(tokenizer.size(), 6);
@@ -241,7 +241,7 @@ TEST_F(TokenizerFile, TrimsUnknownTextOfUnigramByItself) {
 
 TEST_F(TokenizerFile, ATokenThatIsAddedAgainStaysSpecial) {
   Json json = unigram();
-  json["added_tokens"] = {added("<x>", true), added("<x>", false)};
+  json["added_tokens"] = Json::array({added("<x>", true), added("<x>", false)});
   const Tokenizer tokenizer = load(json);
   EXPECT_EQ(tokenizer.size(), 5);
   EXPECT_TRUE(tokenizer.is_special(4));
@@ -267,11 +267,11 @@ std::string piece(const std::string& text, float score) {
 TEST_F(TokenizerFile, RefusesTokensThatAreTooLong) {
   const std::string longest(4096, 'a'), longer(4097, 'a');
   Json json = unigram();
-  json["added_tokens"] = {added(longest)};
+  json["added_tokens"] = Json::array({added(longest)});
   EXPECT_EQ(error_of(json), "no error");
-  json["added_tokens"] = {added(longer)};
+  json["added_tokens"] = Json::array({added(longer)});
   EXPECT_THAT(error_of(json), AllOf(HasSubstr("too long"), HasSubstr("4097 bytes")));
-  json["added_tokens"] = {added("bb")};
+  json["added_tokens"] = Json::array({added("bb")});
   json["added_tokens"][0]["normalized"] = true;
   json["normalizer"] = replace("b", std::string(3000, 'a'));
   EXPECT_THAT(error_of(json), HasSubstr("6000 bytes"));
@@ -291,7 +291,7 @@ TEST_F(TokenizerFile, RefusesTokensThatAreTooLong) {
 
 TEST_F(TokenizerFile, TakesTheSpaceBeforeATokenOnce) {
   Json json = unigram();
-  json["added_tokens"] = {added(" ")};
+  json["added_tokens"] = Json::array({added(" ")});
   json["added_tokens"][0]["lstrip"] = true;
   const Tokenizer tokenizer = load(json);
   EXPECT_EQ(tokenizer.encode(std::string(1'000'000, ' ')).ids.size(), 1'000'000u);  // in no time
