@@ -177,11 +177,10 @@ class MultiHeadAttention {
     bool matrices = true, biases = true;  // which of them are wanted
     bool blank = false;                   // those of matrices are all 0, which need not be read
 
-    using Weights = MultiHeadAttentionWeights;
-    View<float, 2> matrix(View<float, 2> (Weights::*of)() const) const {
+    View<float, 2> matrix(View<float, 2> (MultiHeadAttentionWeights::*of)() const) const {
       return to == nullptr || !matrices ? View<float, 2>() : (to->*of)();
     }
-    View<float, 1> vector(View<float, 1> (Weights::*of)() const) const {
+    View<float, 1> vector(View<float, 1> (MultiHeadAttentionWeights::*of)() const) const {
       return to == nullptr || !biases ? View<float, 1>() : (to->*of)();
     }
   };
