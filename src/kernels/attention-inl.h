@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "core/scratch.h"
 #include "kernels/attention_plan.h"
@@ -80,15 +81,62 @@ HWY_INLINE Source keys_from(const View<const float, 3>& view, const SequenceRows
   return {&view(sequence.k_begin + first, kv_head, 0), view.stride(0), view.stride(2)};
 }
 
-/// Brings rows [begin, end) of one head near, if they are few: many are fetched as they are read.
-template <class T>
-HWY_INLINE void fetch_head(const View<T, 3>& view, int64_t begin, int64_t end, int64_t head) {
-  constexpr int64_t kFew = 64;
-  if (view.data() == nullptr || end - begin > kFew) return;
-  for (int64_t t = begin; t < end; ++t) {
-    fetch_row({&view(t, head, 0), 0, view.stride(2)}, 0, view.extent(2));
+/// Rows that are soon read or written, brought near while others are computed: a few lines before
+/// every tile, since more than the core can wait for at once would hold up the loads behind them.
+class FetchAhead {
+ public:
+  void clear() {
+    rows_.clear();
+    column_ = 0;
   }
-}
+
+  /// Share `part` of `parts` of rows [begin, end), all heads of them, if they are few: many would
+  /// not stay near.
+  template <class T>
+  void add(const View<T, 3>& view, int64_t begin, int64_t end, int64_t part, int64_t parts) {
+    constexpr int64_t kMostFloats = 64 * 1024;  // 256 KB
+    const int64_t columns = view.extent(1) * view.extent(2);
+    const bool side_by_side = view.stride(2) == 1 && view.stride(1) == view.extent(2);
+    const bool few = (end - begin) * columns <= kMostFloats;
+    if (view.data() == nullptr || !side_by_side || !few) return;
+    const int64_t first = begin + (end - begin) * part / parts;
+    const int64_t last = begin + (end - begin) * (part + 1) / parts;
+    if (first == last) return;
+    rows_.push_back({&view(first, 0, 0), view.stride(0), last - first, columns});
+  }
+
+  HWY_INLINE void some() {
+    if (!rows_.empty()) fetch();
+  }
+
+ private:
+  struct Rows {
+    const float* first;
+    ptrdiff_t stride;
+    int64_t count, columns;
+  };
+
+  HWY_NOINLINE void fetch() {
+    for (int64_t left = kFloats; left > 0 && !rows_.empty();) {
+      Rows& rows = rows_.back();
+      const int64_t end = std::min(rows.columns, column_ + left);
+      for (int64_t c = column_; c < end; c += kLine) {
+        __builtin_prefetch(rows.first + c, 0, 2);  // to the second cache: the first is in use
+      }
+      left -= end - column_;
+      column_ = end;
+      if (end < rows.columns) return;
+      column_ = 0;
+      rows.first += rows.stride;
+      if (--rows.count == 0) rows_.pop_back();
+    }
+  }
+
+  static constexpr int64_t kLine = 64 / sizeof(float);
+  static constexpr int64_t kFloats = 24 * kLine;  // at once
+  std::vector<Rows> rows_;                        // still to be fetched, the last first,
+  int64_t column_ = 0;                            // of which this comes next
+};
 
 /// Part of `keys` inside the block of `count` keys from `first`, counted from there.
 HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
@@ -102,13 +150,14 @@ HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
 template <bool kMax>
 HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t stride,
                             const float* right, int64_t depth, int64_t first, int64_t keys,
-                            float* s, float* row_max = nullptr) {
+                            float* s, FetchAhead& ahead, float* row_max = nullptr) {
   const F32 d;
   for_each_panel(keys, [&](int64_t j, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
     for (int64_t i = 0; i < block.tile_count; ++i) {
       const RowTile& tile = block.tiles[i];
       if (!tile.sees(first + j, first + j + V * kLanes)) continue;
+      ahead.some();
       with_tile_rows(tile.rows, [&](auto rows) HEADWISE_LAMBDA {
         constexpr int R = rows();
         Vec c[R][V];
@@ -134,13 +183,14 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
 template <bool kFactor>
 HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const Operand& right,
                            int64_t first, int64_t keys, const float* factor, float* to,
-                           int64_t stride) {
+                           int64_t stride, FetchAhead& ahead) {
   const F32 d;
   for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
     for (int64_t i = 0; i < block.tile_count; ++i) {
       const RowTile& tile = block.tiles[i];
       if (!tile.sees(first, first + keys)) continue;
+      ahead.some();
       const Interval range = within(tile.any, first, keys);
       with_tile_rows(tile.rows, [&](auto rows) HEADWISE_LAMBDA {
         constexpr int R = rows();

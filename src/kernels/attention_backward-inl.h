@@ -37,10 +37,21 @@ HWY_INLINE void write_row(const float* from, int64_t count, float factor, bool a
   }
 }
 
+/// to[0 … count), `stride` apart, = 0.
+HWY_INLINE void clear_row(float* to, int64_t count, ptrdiff_t stride) {
+  const F32 d;
+  int64_t c = 0;
+  if (stride == 1) {
+    for (; c + kLanes <= count; c += kLanes) hn::StoreU(hn::Zero(d), d, to + c);
+  }
+  for (; c < count; ++c) to[c * stride] = 0;
+}
+
 /// to[key][column] += sum over rows of s[row][key] * right[row][column]. Weights of keys that a row
 /// does not see are 0 wherever any row of the block sees them.
 HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand& right,
-                           int64_t first, int64_t keys, float* to, int64_t stride) {
+                           int64_t first, int64_t keys, float* to, int64_t stride,
+                           FetchAhead& ahead) {
   const F32 d;
   const auto sees = [&](int64_t r, int64_t j, int64_t count) {
     const Interval& seen = block.rows[r].keys;
@@ -59,6 +70,7 @@ HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand&
       while (end > begin && !sees(end - 1, j, count)) --end;
       if (begin == end) continue;
     }
+    ahead.some();
     for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
       constexpr int V = vectors();
       with_tile_rows(count, [&](auto rows) HEADWISE_LAMBDA {
@@ -83,14 +95,48 @@ HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand&
   }
 }
 
+/// Before anything is added to them: dq = 0 and delta = dout . out of the item's rows.
+void begin_rows(const BackwardData& data, const BackwardItem& item) {
+  const F32 d;
+  const AttentionPlan& plan = data.plan;
+  const SequenceRows& sequence = plan.sequences[item.b];
+  const View<float, 3>& dq = data.gradients.dq;
+  const bool straight = data.out.stride(2) == 1 && data.dout.stride(2) == 1;
+  for (int64_t i = item.row_begin; i < item.row_end; ++i) {
+    const int64_t t = sequence.q_begin + i;
+    const bool none =
+        i >= sequence.q_real || plan.visible(sequence, plan.position(sequence, i)).empty();
+    for (const int32_t h : plan.query_heads[item.kv_head]) {
+      if (dq.data() != nullptr) clear_row(&dq(t, h, 0), plan.D, dq.stride(2));
+      float sum = 0;
+      if (!none && plan.gate(item.b, t, h) != 0) {
+        int64_t c = 0;
+        if (straight) {
+          const float* const x = &data.out(t, h, 0);
+          const float* const y = &data.dout(t, h, 0);
+          Vec total = hn::Zero(d);
+          for (; c + kLanes <= plan.Dv; c += kLanes) {
+            total = hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, y + c), total);
+          }
+          sum = hn::GetLane(hn::SumOfLanes(d, total));
+        }
+        for (; c < plan.Dv; ++c) sum += data.out(t, h, c) * data.dout(t, h, c);
+      }
+      data.delta[t * plan.H + h] = sum;
+    }
+  }
+}
+
 class Backward {
  public:
-  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, Scratch& scratch)
+  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, FetchAhead& ahead,
+           Scratch& scratch)
       : data_(data),
         plan_(data.plan),
         item_(item),
         sequence_(plan_.sequences[item.b]),
         dtable_(dtable),
+        ahead_(ahead),
         scratch_(scratch),
         d_stride_(round_up(plan_.D, kLanes)),
         v_stride_(round_up(plan_.Dv, kLanes)),
@@ -116,6 +162,7 @@ class Backward {
   }
 
   void run() {
+    if (item_.first) begin_rows(data_, item_);
     for (int64_t first = item_.key_begin; first < item_.key_end; first += kKeyBlock) {
       keys(first, std::min(kKeyBlock, item_.key_end - first));
     }
@@ -136,7 +183,7 @@ class Backward {
         const float gate = plan_.gate(item_.b, t, h);
         const int32_t position = plan_.position(sequence_, i);
         const Interval keys = plan_.visible(sequence_, position);
-        if (gate != 0 && !keys.empty()) rows_[row_count_++] = {t, h, position, keys, gate};
+        if (gate != 0 && !keys.empty()) new (rows_ + row_count_++) Row{t, h, position, keys, gate};
       }
     }
   }
@@ -170,19 +217,19 @@ class Backward {
   /// One block of rows against one block of keys.
   HWY_NOINLINE void step(const RowBlock& rows, int64_t first, int64_t count) {
     load_rows(rows);
-    score_tiles<false>(rows, q_, d_stride_, k_transposed_, plan_.D, first, count, p_);
-    score_tiles<false>(rows, dout_, v_stride_, v_transposed_, plan_.Dv, first, count, ds_);
+    score_tiles<false>(rows, q_, d_stride_, k_transposed_, plan_.D, first, count, p_, ahead_);
+    score_tiles<false>(rows, dout_, v_stride_, v_transposed_, plan_.Dv, first, count, ds_, ahead_);
     differentiate(rows, first, count);
     const AttentionGradients& to = data_.gradients;
     if (to.dv.data() != nullptr) {
-      weigh_keys(rows, p_, dout_packed_, first, count, dv_, v_stride_);
+      weigh_keys(rows, p_, dout_packed_, first, count, dv_, v_stride_, ahead_);
     }
     if (to.dk.data() != nullptr) {
-      weigh_keys(rows, ds_, q_packed_, first, count, dk_, d_stride_);
+      weigh_keys(rows, ds_, q_packed_, first, count, dk_, d_stride_, ahead_);
     }
     if (to.dq.data() == nullptr) return;
     std::fill_n(dq_, rows.count * d_stride_, 0.0f);
-    weigh_rows<false>(rows, ds_, k_, first, count, nullptr, dq_, d_stride_);
+    weigh_rows<false>(rows, ds_, k_, first, count, nullptr, dq_, d_stride_, ahead_);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       write_row(dq_ + r * d_stride_, plan_.D, plan_.scale, true, &to.dq(row.t, row.head, 0),
@@ -305,6 +352,7 @@ class Backward {
   const BackwardItem& item_;
   const SequenceRows& sequence_;
   double* dtable_;
+  FetchAhead& ahead_;
   Scratch& scratch_;
   int64_t d_stride_, v_stride_;
   WeightDropout dropout_;
@@ -320,66 +368,37 @@ class Backward {
   float* lines_ = nullptr;               // [heads][distances]
 };
 
-/// What an item reads and writes, brought near while the one before it is computed.
-HWY_INLINE void fetch_item(const BackwardData& data, const BackwardItem& item) {
-  const SequenceRows& sequence = data.plan.sequences[item.b];
-  const Attention& from = data.plan.problem;
+/// The item's share of what the items of the next sequence read and write.
+void fetch_next(const BackwardData& data, const BackwardItem& item, FetchAhead& ahead) {
+  const AttentionPlan& plan = data.plan;
+  ahead.clear();
+  if (item.b + 1 == plan.B) return;
+  const SequenceRows& next = plan.sequences[item.b + 1];
+  const auto rows = [&](const auto& view) {
+    ahead.add(view, next.q_begin, next.q_begin + next.q_real, item.kv_head, plan.K);
+  };
+  const auto keys = [&](const auto& view) {
+    ahead.add(view, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
+  };
   const AttentionGradients& to = data.gradients;
-  const int64_t row = sequence.q_begin + item.row_begin, row_end = sequence.q_begin + item.row_end;
-  for (const int32_t h : data.plan.query_heads[item.kv_head]) {
-    fetch_head(from.q, row, row_end, h);
-    fetch_head(data.dout, row, row_end, h);
-    fetch_head(to.dq, row, row_end, h);
-  }
-  const int64_t key = sequence.k_begin + item.key_begin, key_end = sequence.k_begin + item.key_end;
-  fetch_head(from.k, key, key_end, item.kv_head);
-  fetch_head(from.v, key, key_end, item.kv_head);
-  fetch_head(to.dk, key, key_end, item.kv_head);
-  fetch_head(to.dv, key, key_end, item.kv_head);
+  keys(to.dv);
+  keys(to.dk);
+  rows(to.dq);
+  rows(data.dout);
+  rows(data.out);
+  rows(plan.problem.q);
+  keys(plan.problem.v);
+  keys(plan.problem.k);
 }
 
 /// `dtables` has one table per item, or none.
 void backward_items(const BackwardData& data, std::span<const BackwardItem> items,
                     std::span<std::vector<double>> dtables) {
+  FetchAhead ahead;
   for (size_t i = 0; i < items.size(); ++i) {
-    if (i + 1 < items.size()) fetch_item(data, items[i + 1]);
+    fetch_next(data, items[i], ahead);
     Scratch scratch;
-    Backward(data, items[i], dtables.empty() ? nullptr : dtables[i].data(), scratch).run();
-  }
-}
-
-void backward_rows(BackwardData& data, int64_t b, int64_t begin, int64_t end) {
-  const F32 d;
-  const AttentionPlan& plan = data.plan;
-  const SequenceRows& sequence = plan.sequences[b];
-  const View<float, 3>& dq = data.gradients.dq;
-  const bool straight = data.out.stride(2) == 1 && data.dout.stride(2) == 1;
-  for (int64_t t = begin; t < end; ++t) {
-    const int64_t i = t - sequence.q_begin;
-    const bool none =
-        i >= sequence.q_real || plan.visible(sequence, plan.position(sequence, i)).empty();
-    for (int64_t h = 0; h < plan.H; ++h) {
-      if (dq.data() != nullptr && dq.stride(2) == 1) {
-        std::fill_n(&dq(t, h, 0), plan.D, 0.0f);
-      } else if (dq.data() != nullptr) {
-        for (int64_t c = 0; c < plan.D; ++c) dq(t, h, c) = 0;
-      }
-      float sum = 0;
-      if (!none && plan.gate(b, t, h) != 0) {
-        int64_t c = 0;
-        if (straight) {
-          const float* const x = &data.out(t, h, 0);
-          const float* const y = &data.dout(t, h, 0);
-          Vec total = hn::Zero(d);
-          for (; c + kLanes <= plan.Dv; c += kLanes) {
-            total = hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, y + c), total);
-          }
-          sum = hn::GetLane(hn::SumOfLanes(d, total));
-        }
-        for (; c < plan.Dv; ++c) sum += data.out(t, h, c) * data.dout(t, h, c);
-      }
-      data.delta[t * plan.H + h] = sum;
-    }
+    Backward(data, items[i], dtables.empty() ? nullptr : dtables[i].data(), ahead, scratch).run();
   }
 }
 

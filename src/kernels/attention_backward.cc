@@ -21,7 +21,6 @@ namespace headwise {
 namespace {
 
 HWY_EXPORT(backward_items);
-HWY_EXPORT(backward_rows);
 
 constexpr int64_t kEnoughItems = 8;
 constexpr int64_t kKeyUnit = 256;  // partitions of keys are whole blocks of the kernel
@@ -36,7 +35,8 @@ int64_t parts_of(const AttentionPlan& plan) {
 }
 
 /// In phase f, part p of the keys meets part (p + f) mod parts of the rows: at any time every row
-/// and every key is in one item, and both gather their sums in a fixed order, with no copies.
+/// and every key is in one item, and both gather their sums in a fixed order, with no copies. The
+/// first phase has all rows, also those of padding and those that meet no keys in it.
 std::vector<BackwardItem> cut_phase(const AttentionPlan& plan, int64_t phase, int64_t parts) {
   std::vector<BackwardItem> items;
   for (int64_t b = 0; b < plan.B; ++b) {
@@ -45,11 +45,13 @@ std::vector<BackwardItem> cut_phase(const AttentionPlan& plan, int64_t phase, in
     const auto key_at = [&](int64_t part) {
       return std::min(units * part / parts * kKeyUnit, sequence.k_real);
     };
-    const auto row_at = [&](int64_t part) { return sequence.q_real * part / parts; };
+    const auto row_at = [&](int64_t part) {
+      return part < parts ? sequence.q_real * part / parts : sequence.q_rows;
+    };
     for (int64_t kv = 0; kv < plan.K; ++kv) {
       for (int64_t p = 0; p < parts; ++p) {
         const int64_t r = (p + phase) % parts;
-        if (key_at(p) == key_at(p + 1)) continue;
+        if (phase > 0 && key_at(p) == key_at(p + 1)) continue;
         items.push_back({b, kv, key_at(p), key_at(p + 1), row_at(r), row_at(r + 1), phase == 0});
       }
     }
@@ -190,18 +192,6 @@ void attention_backward(const Attention& attention, View<const float, 3> out,
   const AttentionPlan plan(attention);
   BackwardData data{plan, out, dout, lse, gradients, Buffer(checked_mul(plan.T, plan.H))};
   check(data);
-  struct Panel {
-    int64_t b, begin, end;
-  };
-  constexpr int64_t kRows = 128;
-  std::vector<Panel> panels;
-  for (int64_t b = 0; b < plan.B; ++b) {
-    const int64_t begin = plan.sequences[b].q_begin, end = begin + plan.sequences[b].q_rows;
-    for (int64_t t = begin; t < end; t += kRows) panels.push_back({b, t, std::min(t + kRows, end)});
-  }
-  parallel_for(static_cast<int64_t>(panels.size()), [&](int64_t i) {
-    HWY_DYNAMIC_DISPATCH(backward_rows)(data, panels[i].b, panels[i].begin, panels[i].end);
-  });
   clear_padding(data);
   differentiate(data);
   if (gradients.dgates.data() != nullptr) gate_gradients(data);

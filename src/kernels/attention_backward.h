@@ -17,8 +17,8 @@ struct BackwardData {
 };
 
 /// Keys [key_begin, key_end) of one sequence and key/value head against query rows [row_begin,
-/// row_end). No two items that run at once share keys or rows; dk and dv are overwritten by an item
-/// that comes first, added to otherwise.
+/// row_end). No two items that run at once share keys or rows; what they write is overwritten by an
+/// item of the first phase, added to by others.
 struct BackwardItem {
   int64_t b, kv_head, key_begin, key_end, row_begin, row_end;
   bool first;

@@ -32,12 +32,13 @@ struct KeyBlock {
 class Forward {
  public:
   Forward(const AttentionPlan& plan, const ForwardItem& item, const ForwardOutputs& outputs,
-          Scratch& scratch)
+          FetchAhead& ahead, Scratch& scratch)
       : plan_(plan),
         b_(item.b),
         sequence_(plan.sequences[item.b]),
         kv_head_(item.kv_head),
         outputs_(outputs),
+        ahead_(ahead),
         scratch_(scratch),
         q_stride_(round_up(plan.D, kLanes)),
         out_stride_(round_up(plan.Dv, kLanes)) {
@@ -88,7 +89,7 @@ class Forward {
         if (i >= sequence_.q_real || keys.empty() || skip) {
           write_nothing(t, h);
         } else {
-          rows_[row_count_++] = {t, h, position, keys, gate};
+          new (rows_ + row_count_++) Row{t, h, position, keys, gate};
         }
       }
     }
@@ -141,7 +142,7 @@ class Forward {
       score_in_place(rows, r0, block);
     } else {
       score_tiles<true>(rows, q_ + r0 * q_stride_, q_stride_, block.transposed, plan_.D,
-                        block.first, block.keys, s_, row_max);
+                        block.first, block.keys, s_, ahead_, row_max);
     }
     for (int64_t i = 0; i < rows.tile_count; ++i) {
       if (rows.tiles[i].sees(block.first, block.first + block.keys)) {
@@ -154,7 +155,7 @@ class Forward {
       weigh_in_place(rows, r0, block, alpha);
     } else {
       weigh_rows<true>(rows, s_, *block.values, block.first, block.keys, alpha,
-                       out_ + r0 * out_stride_, out_stride_);
+                       out_ + r0 * out_stride_, out_stride_, ahead_);
     }
   }
 
@@ -385,6 +386,7 @@ class Forward {
   const SequenceRows& sequence_;
   int64_t kv_head_;
   const ForwardOutputs& outputs_;
+  FetchAhead& ahead_;
   Scratch& scratch_;
   int64_t q_stride_, out_stride_;
   Row* rows_ = nullptr;
@@ -396,26 +398,26 @@ class Forward {
   float* s_;        // [kRowBlock][kScoreStride] scores, then weights
 };
 
-/// What an item reads, brought near while the one before it is computed.
-HWY_INLINE void fetch_item(const AttentionPlan& plan, const ForwardItem& item) {
-  const SequenceRows& sequence = plan.sequences[item.b];
+/// The item's share of what the items of the next sequence read.
+void fetch_next(const AttentionPlan& plan, const ForwardItem& item, FetchAhead& ahead) {
+  ahead.clear();
+  if (item.b + 1 == plan.B) return;
+  const SequenceRows& next = plan.sequences[item.b + 1];
   const Attention& from = plan.problem;
-  for (const int32_t h : plan.query_heads[item.kv_head]) {
-    fetch_head(from.q, sequence.q_begin + item.begin, sequence.q_begin + item.end, h);
-  }
-  const int64_t end = sequence.k_begin + sequence.k_real;
-  fetch_head(from.k, sequence.k_begin, end, item.kv_head);
-  fetch_head(from.v, sequence.k_begin, end, item.kv_head);
+  ahead.add(from.v, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
+  ahead.add(from.k, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
+  ahead.add(from.q, next.q_begin, next.q_begin + next.q_real, item.kv_head, plan.K);
 }
 
 void forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
                    const ForwardOutputs& outputs) {
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i + 1 < items.size()) fetch_item(plan, items[i + 1]);
+  FetchAhead ahead;
+  for (const ForwardItem& item : items) {
+    fetch_next(plan, item, ahead);
     Scratch scratch;
-    Forward forward(plan, items[i], outputs, scratch);
+    Forward forward(plan, item, outputs, ahead, scratch);
     Observation* const seen = outputs.observation;
-    forward.run(seen == nullptr ? nullptr : seen->sums.data() + items[i].sums);
+    forward.run(seen == nullptr ? nullptr : seen->sums.data() + item.sums);
   }
 }
 

@@ -185,6 +185,24 @@ TEST_P(AttentionTargets, ABiasMayMaskAWholeBlockOfKeys) {
   }
 }
 
+/// Where a long one is cut, short ones have parts without keys; their rows are begun all the same.
+TEST_P(AttentionTargets, ShortSequencesAreCutLikeTheLongest) {
+  for (const bool padding : {false, true}) {
+    const Problem problem({.sequences = {{600, 600}, {9, 5}, {4, 0}, {7, 7}},
+                           .heads = 1,
+                           .kv_heads = 1,
+                           .width = 7,
+                           .value_width = 5,
+                           .padding = padding,
+                           .gates = GateScope::kRow,
+                           .some_gates_zero = true});
+    SCOPED_TRACE(problem.spec.text());
+    const Attention attention = problem.attention();
+    expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
+                   attention_bounds(attention, problem.dout.view()));
+  }
+}
+
 /// Scores of hundreds overflow exp in float unless the largest is taken off first.
 TEST_P(AttentionTargets, LargeScores) {
   const Problem problem({.sequences = {{20, 300}}, .width = 16, .scale = 40.0f});
