@@ -28,9 +28,10 @@ void advise_large_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t by
 void* allocate_aligned(size_t bytes) {
   const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (whole == 0) return nullptr;
-  void* const p = std::aligned_alloc(kAlignment, whole);
+  const bool large = whole >= kLargePage;
+  void* const p = std::aligned_alloc(large ? kLargePage : kAlignment, whole);
   if (p == nullptr) throw std::bad_alloc();
-  if (whole >= kLargePage) advise_large_pages(p, whole);
+  if (large) advise_large_pages(p, whole);
   return p;
 }
 
