@@ -32,12 +32,10 @@ struct Range {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Part i of `count` parts of a range whose sizes differ by at most one, larger ones first.
+/// Part i of `count` parts of a range whose sizes differ by at most one, larger ones spread evenly:
+/// threads take neighbours.
 constexpr Range even_part(Range whole, int64_t i, int64_t count) {
-  const int64_t size = whole.size() / count;
-  const int64_t larger = whole.size() % count;
-  const int64_t begin = whole.begin + i * size + std::min(i, larger);
-  return {begin, begin + size + (i < larger ? 1 : 0)};
+  return {whole.begin + whole.size() * i / count, whole.begin + whole.size() * (i + 1) / count};
 }
 
 /// What comes next of a range up to `end`: `size` of it, or all, if that leaves at most `rest`.
