@@ -52,7 +52,7 @@ class AttentionBenchmark {
         report_(report),
         harness_(options.quick ? Harness::Settings{.samples = 5, .race_seconds = 1}
                                : Harness::Settings{}) {
-    if (!options.peer.empty()) peer_ = std::make_unique<Peer>(options.peer, "attention");
+    if (!options.peer.empty()) peer_ = std::make_unique<Peer>(options, "attention");
   }
 
   void run();

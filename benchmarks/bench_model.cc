@@ -65,7 +65,7 @@ class ModelBenchmark {
 
 Peer& ModelBenchmark::peer(const std::string& library) {
   auto& peer = peers_[library];
-  if (peer == nullptr) peer = std::make_unique<Peer>(options_.peer, "model");
+  if (peer == nullptr) peer = std::make_unique<Peer>(options_, "model");
   return *peer;
 }
 

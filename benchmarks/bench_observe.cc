@@ -332,7 +332,7 @@ class ObserveBenchmark {
                 std::vector<Timer>& sides) {
     if (options_.peer.empty()) return;
     try {
-      if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_.peer, "observe");
+      if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_, "observe");
       peer_->prepare(one_case);
       if (ours) require_near(name, ours(), peer_->outputs(), kTolerance);
       sides.push_back([this](int64_t reps) { return peer_->time(reps); });

@@ -151,7 +151,7 @@ class PruneBenchmark {
                 const TokenBatch& tokens, std::vector<Timer>& sides) {
     if (options_.peer.empty()) return;
     try {
-      if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_.peer, "model");
+      if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_, "model");
       peer_->prepare({{"op", "encode"},
                       {"engine", "transformers"},
                       {"folder", folder(one.heads, PruneForm::masked).string()},

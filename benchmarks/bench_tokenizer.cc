@@ -74,7 +74,7 @@ class TokenizerBenchmark {
         report_(report),
         harness_(options.quick ? Harness::Settings{.samples = 3, .race_seconds = 1}
                                : Harness::Settings{.race_seconds = 8}) {
-    if (!options.peer.empty()) peer_ = std::make_unique<Peer>(options.peer, "tokenizer");
+    if (!options.peer.empty()) peer_ = std::make_unique<Peer>(options, "tokenizer");
   }
 
   void run();

@@ -95,7 +95,7 @@ std::vector<float> TrainBenchmark::peer_losses(const TrainProblem& problem,
                         : rows_of(scored, batch.labels, kTorchUnscored);
     batches.push_back(std::move(one));
   }
-  if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_.peer, "train");
+  if (peer_ == nullptr) peer_ = std::make_unique<Peer>(options_, "train");
   peer_->prepare({{"folder", folder.string()},
                   {"task", problem.task},
                   {"batches", std::move(batches)},

@@ -10,11 +10,14 @@
 
 namespace headwise::bench {
 
-Peer::Peer(const std::string& python, const std::string& cases)
-    : process_({python, HEADWISE_PEER_SCRIPT, cases}) {
+Peer::Peer(const Options& options, const std::string& cases)
+    : process_({options.peer, HEADWISE_PEER_SCRIPT, cases,
+                options.peer_as_installed ? "default" : "jemalloc"}) {
   const auto hello = nlohmann::json::parse(answer());
-  fmt::print(stderr, "peer: PyTorch {}\n", hello.at("torch").get<std::string>());
-  if (!hello.at("jemalloc").get<bool>()) {
+  const bool jemalloc = hello.at("jemalloc").get<bool>();
+  fmt::print(stderr, "peer: PyTorch {}, {}\n", hello.at("torch").get<std::string>(),
+             jemalloc ? "jemalloc" : "default allocator");
+  if (!jemalloc && !options.peer_as_installed) {
     fmt::print(stderr,
                "peer: libjemalloc.so.2 was not found; with the default allocator PyTorch is slower "
                "than it could be, and ratios flatter us\n");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness.h"
+#include "report.h"
 #include "subprocess.h"
 
 namespace headwise::bench {
@@ -14,8 +15,8 @@ namespace headwise::bench {
 /// Stands still except during its own calls, lest its threads spin while ours are timed.
 class Peer {
  public:
-  /// `cases` names the file peer_CASES.py; `python` is an interpreter that has torch.
-  Peer(const std::string& python, const std::string& cases);
+  /// `cases` names the file peer_CASES.py.
+  Peer(const Options& options, const std::string& cases);
 
   void prepare(const nlohmann::json& one_case);
   Sample time(int64_t reps);

@@ -1,7 +1,8 @@
 """The peer's side of a benchmark: answers requests on standard input, one per line, on standard output.
 
-    python peer.py attention      serves the cases of peer_attention.py, which must have `prepare(case)` returning
-                                  (run, outputs): the function to time, and one giving the tensors to compare
+    python peer.py attention jemalloc   serves the cases of peer_attention.py, which must have `prepare(case)` returning
+                                        (run, outputs): the function to time, and one giving the tensors to compare;
+                                        with jemalloc, if it is there, or the `default` allocator
 
     (at start)       -> ok {"torch": …, "jemalloc": …}
     prepare JSON     -> ok                               the case is made and warmed up
@@ -21,7 +22,7 @@ JEMALLOC = "libjemalloc.so.2"
 
 def restart_with_jemalloc():
     """PyTorch's tuning guide asks for an allocator that keeps its memory; it must be there before the process starts."""
-    if "HEADWISE_PEER_STARTED" in os.environ:
+    if sys.argv[2] != "jemalloc" or "HEADWISE_PEER_STARTED" in os.environ:
         return
     os.environ["HEADWISE_PEER_STARTED"] = "1"
     trial = subprocess.run([sys.executable, "-c", ""], env={**os.environ, "LD_PRELOAD": JEMALLOC}, capture_output=True)

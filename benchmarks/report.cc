@@ -142,6 +142,8 @@ int run_benchmark(int argc, char** argv, const std::string& title,
   Options options{.threads = cores > 1 ? std::vector{1, cores} : std::vector{1}};
   CLI::App app{title};
   app.add_option("--peer", options.peer, "Python interpreter that has torch; without: only ours");
+  app.add_flag("--peer-as-installed", options.peer_as_installed,
+               "do not preload jemalloc into the peer");
   app.add_option("--threads", options.threads, "numbers of threads, e.g. 1,2")
       ->delimiter(',')
       ->allow_extra_args(false)

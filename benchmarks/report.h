@@ -13,6 +13,7 @@ namespace headwise::bench {
 
 struct Options {
   std::string peer;                 // a Python interpreter; empty: only ours is measured
+  bool peer_as_installed = false;   // without the allocator that makes it fast
   std::vector<int> threads;         // numbers of threads to measure with
   std::vector<std::string> models;  // folders, where a benchmark takes some
   std::vector<std::string> texts;   // files, where a benchmark takes some
