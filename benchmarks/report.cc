@@ -123,6 +123,7 @@ int Report::print() const {
     const int threads = *std::max_element(options_.threads.begin(), options_.threads.end());
     nlohmann::json document = {
         {"machine", {{"cpu", cpu_name()}, {"simd", simd_target()}, {"threads", threads}}},
+        {"peer_as_installed", options_.peer_as_installed},
         {"results", nlohmann::json::array()}};
     for (const Result& result : results_) document["results"].push_back(to_json(result));
     if (!refused_.empty()) document["error"] = to_json(refused_.front());
@@ -143,7 +144,8 @@ int run_benchmark(int argc, char** argv, const std::string& title,
   CLI::App app{title};
   app.add_option("--peer", options.peer, "Python interpreter that has torch; without: only ours");
   app.add_flag("--peer-as-installed", options.peer_as_installed,
-               "do not preload jemalloc into the peer");
+               "do not preload jemalloc into the peer")
+      ->needs("--peer");
   app.add_option("--threads", options.threads, "numbers of threads, e.g. 1,2")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -44,6 +44,9 @@ TEST(Buffer, IsAlignedMovableAndMayBeEmpty) {
   Buffer buffer = Buffer::zeros(5);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kAlignment, 0u);
   EXPECT_THAT(buffer.span(), testing::Each(0.0f));
+  const Buffer large(700'001);  // over a large page, and no multiple of anything
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(large.data()) % kAlignment, 0u);
+  large[700'000] = 1;
   const Buffer moved = std::move(buffer);
   EXPECT_EQ(moved.size(), 5);
   EXPECT_EQ(Buffer(0).size(), 0);
@@ -134,7 +137,9 @@ TEST(Parallel, WhoIsDoneTakesFromOthers) {
   parallel_for(8, [&](int64_t item) {
     while (item == 0 && done < 7 && std::chrono::steady_clock::now() < deadline) continue;
     ++done;
-    if (item == 0) EXPECT_EQ(done, 8);
+    if (item == 0) {
+      EXPECT_EQ(done, 8);
+    }
   });
 }
 

@@ -31,7 +31,8 @@ constexpr int64_t kKeyBlock = 256;  // against this many keys
 constexpr int64_t kScoreStride = kKeyBlock + 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// One row to be computed: head `head` of query row `t`.
+/// One row to be computed: head `head` of query row `t`. Made where it stays: a copy would wait for
+/// parts that were just written.
 struct Row {
   int64_t t;
   int32_t head;
@@ -83,22 +84,23 @@ HWY_INLINE Source keys_from(const View<const float, 3>& view, const SequenceRows
 
 /// Rows that are soon read or written, brought near while others are computed: a few lines before
 /// every tile, since more than the core can wait for at once would hold up the loads behind them.
-class FetchAhead {
+class RowFetcher {
  public:
   void clear() {
     rows_.clear();
-    column_ = 0;
+    next_ = column_ = floats_ = 0;
   }
 
-  /// Share `part` of `parts` of rows [begin, end), all heads of them, if they are few: many would
-  /// not stay near.
+  /// Share `part` of `parts` of rows [begin, end), if their heads lie side by side: rows of one
+  /// head that lie together the hardware fetches. What would not stay near is left out.
   template <class T>
   void add(const View<T, 3>& view, int64_t begin, int64_t end, int64_t part, int64_t parts) {
-    constexpr int64_t kMostFloats = 64 * 1024;  // 256 KB
+    constexpr int64_t kMostFloats = 192 * 1024;  // 768 KB for all parts
     const int64_t columns = view.extent(1) * view.extent(2);
-    const bool side_by_side = view.stride(2) == 1 && view.stride(1) == view.extent(2);
-    const bool few = (end - begin) * columns <= kMostFloats;
-    if (view.data() == nullptr || !side_by_side || !few) return;
+    const bool side_by_side =
+        view.stride(2) == 1 && (view.stride(1) == view.extent(2) || view.extent(1) == 1);
+    floats_ += (end - begin) * columns;
+    if (view.data() == nullptr || !side_by_side || floats_ > kMostFloats) return;
     const int64_t first = begin + (end - begin) * part / parts;
     const int64_t last = begin + (end - begin) * (part + 1) / parts;
     if (first == last) return;
@@ -106,7 +108,7 @@ class FetchAhead {
   }
 
   HWY_INLINE void some() {
-    if (!rows_.empty()) fetch();
+    if (next_ < rows_.size()) fetch();
   }
 
  private:
@@ -117,8 +119,9 @@ class FetchAhead {
   };
 
   HWY_NOINLINE void fetch() {
-    for (int64_t left = kFloats; left > 0 && !rows_.empty();) {
-      Rows& rows = rows_.back();
+    constexpr int64_t kLine = 64 / sizeof(float);
+    for (int64_t left = kAtOnce * kLine; left > 0 && next_ < rows_.size();) {
+      Rows& rows = rows_[next_];
       const int64_t end = std::min(rows.columns, column_ + left);
       for (int64_t c = column_; c < end; c += kLine) {
         __builtin_prefetch(rows.first + c, 0, 2);  // to the second cache: the first is in use
@@ -128,14 +131,15 @@ class FetchAhead {
       if (end < rows.columns) return;
       column_ = 0;
       rows.first += rows.stride;
-      if (--rows.count == 0) rows_.pop_back();
+      if (--rows.count == 0) ++next_;
     }
   }
 
-  static constexpr int64_t kLine = 64 / sizeof(float);
-  static constexpr int64_t kFloats = 24 * kLine;  // at once
-  std::vector<Rows> rows_;                        // still to be fetched, the last first,
-  int64_t column_ = 0;                            // of which this comes next
+  static constexpr int64_t kAtOnce = 24;  // lines
+  std::vector<Rows> rows_;
+  size_t next_ = 0;     // of rows_, to be fetched
+  int64_t column_ = 0;  // of its first row
+  int64_t floats_ = 0;  // of all that was added
 };
 
 /// Part of `keys` inside the block of `count` keys from `first`, counted from there.
@@ -150,7 +154,7 @@ HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
 template <bool kMax>
 HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t stride,
                             const float* right, int64_t depth, int64_t first, int64_t keys,
-                            float* s, FetchAhead& ahead, float* row_max = nullptr) {
+                            float* s, RowFetcher& ahead, float* row_max = nullptr) {
   const F32 d;
   for_each_panel(keys, [&](int64_t j, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
@@ -183,7 +187,7 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
 template <bool kFactor>
 HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const Operand& right,
                            int64_t first, int64_t keys, const float* factor, float* to,
-                           int64_t stride, FetchAhead& ahead) {
+                           int64_t stride, RowFetcher& ahead) {
   const F32 d;
   for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();

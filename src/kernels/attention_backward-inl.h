@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_backward.h"
@@ -51,7 +52,7 @@ HWY_INLINE void clear_row(float* to, int64_t count, ptrdiff_t stride) {
 /// does not see are 0 wherever any row of the block sees them.
 HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand& right,
                            int64_t first, int64_t keys, float* to, int64_t stride,
-                           FetchAhead& ahead) {
+                           RowFetcher& ahead) {
   const F32 d;
   const auto sees = [&](int64_t r, int64_t j, int64_t count) {
     const Interval& seen = block.rows[r].keys;
@@ -129,7 +130,7 @@ void begin_rows(const BackwardData& data, const BackwardItem& item) {
 
 class Backward {
  public:
-  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, FetchAhead& ahead,
+  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, RowFetcher& ahead,
            Scratch& scratch)
       : data_(data),
         plan_(data.plan),
@@ -183,7 +184,8 @@ class Backward {
         const float gate = plan_.gate(item_.b, t, h);
         const int32_t position = plan_.position(sequence_, i);
         const Interval keys = plan_.visible(sequence_, position);
-        if (gate != 0 && !keys.empty()) new (rows_ + row_count_++) Row{t, h, position, keys, gate};
+        if (gate == 0 || keys.empty()) continue;
+        new (rows_ + row_count_++) Row{t, h, position, keys, gate};
       }
     }
   }
@@ -352,7 +354,7 @@ class Backward {
   const BackwardItem& item_;
   const SequenceRows& sequence_;
   double* dtable_;
-  FetchAhead& ahead_;
+  RowFetcher& ahead_;
   Scratch& scratch_;
   int64_t d_stride_, v_stride_;
   WeightDropout dropout_;
@@ -368,11 +370,11 @@ class Backward {
   float* lines_ = nullptr;               // [heads][distances]
 };
 
-/// The item's share of what the items of the next sequence read and write.
-void fetch_next(const BackwardData& data, const BackwardItem& item, FetchAhead& ahead) {
+/// Its key/value head's share of what the items of the next sequence read and write.
+void fetch_next(const BackwardData& data, const BackwardItem& item, RowFetcher& ahead) {
   const AttentionPlan& plan = data.plan;
   ahead.clear();
-  if (item.b + 1 == plan.B) return;
+  if (!item.first || item.b + 1 == plan.B) return;
   const SequenceRows& next = plan.sequences[item.b + 1];
   const auto rows = [&](const auto& view) {
     ahead.add(view, next.q_begin, next.q_begin + next.q_real, item.kv_head, plan.K);
@@ -381,20 +383,20 @@ void fetch_next(const BackwardData& data, const BackwardItem& item, FetchAhead& 
     ahead.add(view, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
   };
   const AttentionGradients& to = data.gradients;
-  keys(to.dv);
-  keys(to.dk);
-  rows(to.dq);
+  keys(plan.problem.k);
+  keys(plan.problem.v);
+  rows(plan.problem.q);
   rows(data.dout);
   rows(data.out);
-  rows(plan.problem.q);
-  keys(plan.problem.v);
-  keys(plan.problem.k);
+  rows(to.dq);
+  keys(to.dk);
+  keys(to.dv);
 }
 
 /// `dtables` has one table per item, or none.
 void backward_items(const BackwardData& data, std::span<const BackwardItem> items,
                     std::span<std::vector<double>> dtables) {
-  FetchAhead ahead;
+  RowFetcher ahead;
   for (size_t i = 0; i < items.size(); ++i) {
     fetch_next(data, items[i], ahead);
     Scratch scratch;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <new>
 
 #include "kernels/attention-inl.h"
 #include "kernels/attention_forward.h"
@@ -32,7 +33,7 @@ struct KeyBlock {
 class Forward {
  public:
   Forward(const AttentionPlan& plan, const ForwardItem& item, const ForwardOutputs& outputs,
-          FetchAhead& ahead, Scratch& scratch)
+          RowFetcher& ahead, Scratch& scratch)
       : plan_(plan),
         b_(item.b),
         sequence_(plan.sequences[item.b]),
@@ -274,6 +275,7 @@ class Forward {
   HWY_NOINLINE void score_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block) {
     const Source k = keys_from(plan_.problem.k, sequence_, kv_head_, block.first);
     for (int64_t r = 0; r < rows.count; ++r) {
+      ahead_.some();
       const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
       const float* const q = q_ + (r0 + r) * q_stride_;
       for (int64_t j = keys.begin; j < keys.end; ++j) {
@@ -307,6 +309,7 @@ class Forward {
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, block.first, block.keys);
       if (keys.empty()) continue;  // its tile may have had no softmax, and then no alpha
+      ahead_.some();
       const float* const e = s_ + r * kScoreStride;
       float* const out = out_ + (r0 + r) * out_stride_;
       int64_t c = 0;
@@ -386,7 +389,7 @@ class Forward {
   const SequenceRows& sequence_;
   int64_t kv_head_;
   const ForwardOutputs& outputs_;
-  FetchAhead& ahead_;
+  RowFetcher& ahead_;
   Scratch& scratch_;
   int64_t q_stride_, out_stride_;
   Row* rows_ = nullptr;
@@ -398,20 +401,20 @@ class Forward {
   float* s_;        // [kRowBlock][kScoreStride] scores, then weights
 };
 
-/// The item's share of what the items of the next sequence read.
-void fetch_next(const AttentionPlan& plan, const ForwardItem& item, FetchAhead& ahead) {
+/// Its key/value head's share of what the items of the next sequence read.
+void fetch_next(const AttentionPlan& plan, const ForwardItem& item, RowFetcher& ahead) {
   ahead.clear();
   if (item.b + 1 == plan.B) return;
   const SequenceRows& next = plan.sequences[item.b + 1];
   const Attention& from = plan.problem;
-  ahead.add(from.v, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
-  ahead.add(from.k, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
   ahead.add(from.q, next.q_begin, next.q_begin + next.q_real, item.kv_head, plan.K);
+  ahead.add(from.k, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
+  ahead.add(from.v, next.k_begin, next.k_begin + next.k_real, item.kv_head, plan.K);
 }
 
 void forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
                    const ForwardOutputs& outputs) {
-  FetchAhead ahead;
+  RowFetcher ahead;
   for (const ForwardItem& item : items) {
     fetch_next(plan, item, ahead);
     Scratch scratch;

@@ -165,6 +165,10 @@ Answers<double> solve_ref(const Attention& attention, View<const float, 3> dout,
 inline Answers<float> solve(const Attention& attention, View<const float, 3> dout,
                             const Options& options = {}) {
   Answers<float> a(attention, options.layout);
+  const auto forget = [](auto&... arrays) {  // all of it is to be overwritten
+    (arrays.fill([] { return std::numeric_limits<float>::quiet_NaN(); }), ...);
+  };
+  forget(a.out, a.lse, a.dq, a.dk, a.dv, a.dgates, a.dtable);
   attention_forward(attention, a.out.view(), a.lse.view(), options.observer);
   attention_backward(attention, a.out.view(), a.lse.view(), dout,
                      {.dq = a.dq.view(),

@@ -43,7 +43,7 @@ class RowScores {
       copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, plan_.scale * kLog2E,
                q_ + r * stride_, stride_);
     }
-    FetchAhead nothing;
+    RowFetcher nothing;
     score_tiles<false>(rows, q_, stride_, keys_, plan_.D, first, count, s, nothing);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, first, count);

@@ -302,8 +302,7 @@ inline View<const float, 2> stage_rows(View<const float, 2> a, bool read_once, f
   return staged;
 }
 
-/// The rows of a block, cut into as few strips of at most kTileRows as there can be, the first ones
-/// the higher.
+/// The rows of a block, cut into as few strips of at most kTileRows as there can be.
 struct Strips {
   int64_t count, height, higher;  // the first ones are higher by one row
 

@@ -37,6 +37,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr Range even_part(Range whole, int64_t i, int64_t count) {
   return {whole.begin + whole.size() * i / count, whole.begin + whole.size() * (i + 1) / count};
 }
+static_assert(even_part({0, 167}, 0, 16).size() == 10 && even_part({0, 167}, 15, 16).size() == 11);
+static_assert(even_part({0, 167}, 7, 16).end == 83, "half of them for half of the threads");
 
 /// What comes next of a range up to `end`: `size` of it, or all, if that leaves at most `rest`.
 constexpr Range next_part(int64_t begin, int64_t end, int64_t size, int64_t rest) {
