@@ -95,13 +95,11 @@ TEST_P(PrunedModels, TheProofCanFail) {
   std::vector<std::string> drop = every_third(model, 1);
   if (drop.empty()) drop = every_third(model, 0);  // those were pruned before
   prune_to(folder, drop, temporary.path() / "compact");
-  prune_to(folder, drop, temporary.path() / "masked", {.form = PruneForm::masked});
-  const Model compact = Model::load(temporary.path() / "compact"),
-              masked = Model::load(temporary.path() / "masked");
+  const Model compact = Model::load(temporary.path() / "compact");
   const Texts texts(model.config());
   std::vector<float> gates = gates_without(model, drop);
   const auto proof = [&] {
-    return compare_forms(compact, masked, model, gates, texts.source, texts.target);
+    return compare_models(compact, model, gates, texts.source, texts.target);
   };
   EXPECT_NO_THROW(require_same(proof(), model, "out"));
   std::ranges::replace(gates, 0.f, 0.01f);
@@ -250,7 +248,7 @@ TEST(Prune, AsksForAMapOfClasses) {
 
 TEST(Prune, AModelIsAsFastAsItself) {
   const Model model = Model::load(golden_model("bert"));
-  const std::vector<SpeedComparison> speed = compare_speed(model, model, 1000);
+  const std::vector<SpeedComparison> speed = compare_speed(model, model, {.tokens = 1000});
   ASSERT_EQ(speed.size(), 2u);
   EXPECT_EQ(speed[0].texts, 1);
   EXPECT_EQ(speed[1].texts, 8);

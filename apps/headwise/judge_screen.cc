@@ -245,6 +245,24 @@ std::string for_people(const Verdict& verdict, Color color, int64_t width) {
          rankings(verdict) + twins(verdict) + categories(verdict);
 }
 
+std::string role_grid(const Verdict& verdict, Color color, int64_t width) {
+  constexpr size_t kLine = 100;
+  std::string text = grid(verdict, color, width), line;
+  for (const RoleKind& kind : role_kinds()) {
+    const bool there = std::ranges::any_of(
+        verdict.heads, [&](const HeadVerdict& head) { return main_role(head).name == kind.name; });
+    if (!there) continue;
+    const std::string entry = fmt::format("{} {}", kind.letter, kind.name);
+    if (line.size() + entry.size() > kLine) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : "   ") + entry;
+  }
+  return text + line +
+         "\nLower case: the head can be removed. Each head by its most special role.\n";
+}
+
 std::string role_table(Color color) {
   std::string text = "roles, from the special to the general\n";
   for (const RoleKind& kind : role_kinds()) {

@@ -12,6 +12,9 @@ namespace headwise::program {
 /// The first screen: the grid, what its letters mean, which heads matter, twins, categories.
 std::string for_people(const Verdict& verdict, Color color, int64_t width);
 
+/// The grid, and a few lines that say what its letters mean.
+std::string role_grid(const Verdict& verdict, Color color, int64_t width);
+
 /// All roles and all thresholds.
 std::string role_table(Color color);
 

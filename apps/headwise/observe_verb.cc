@@ -105,8 +105,39 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
   return set;
 }
 
-Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveData& data,
-               const CommonOptions& common) {
+/// What an interrupted run left, if it was the same one.
+std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  Evidence left = read_evidence(file);
+  check_continues(left, fresh, file);
+  return left;
+}
+
+ImportanceOptions importance_options(const ObserveVerb& verb, const Session& session,
+                                     const Evidence& fresh) {
+  ImportanceOptions options{.race = verb.race,
+                            .groups = named_groups(verb.groups, session.model()),
+                            .layers = verb.ablates("layers")};
+  if (verb.ablates("pairs")) {
+    options.pairs =
+        verb.pairs == "all" ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention;
+  }
+  options.load.allow_nonfinite = verb.input.allow_nonfinite;
+  if (!verb.verdict.empty()) {
+    std::ranges::copy(groups_of_verdict(verb.verdict, session.model(), fresh.model),
+                      std::back_inserter(options.groups));
+  }
+  return options;
+}
+
+}  // namespace
+
+std::string hash_of_weights(const std::filesystem::path& folder) {
+  return hash_of(TensorFiles::open(folder).files());
+}
+
+Evidence identify(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                  const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
   evidence.model = {.name = session.name(),
                     .architecture = session.config().architecture.empty()
@@ -151,51 +182,6 @@ Evidence begin(const ObserveVerb& verb, const Session& session, const ObserveDat
   return evidence;
 }
 
-/// What an interrupted run left, if it was the same one.
-std::optional<Evidence> left_over(const std::string& file, const Evidence& fresh) {
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  Evidence left = read_evidence(file);
-  const auto check = [&](bool same, const char* what) {
-    if (same) return;
-    throw Error({.what = "the observation to be continued was another one",
-                 .where = file,
-                 .got = fmt::format("another {}", what),
-                 .expected = "the same model, data and options",
-                 .hint = "leave --resume away to begin anew"});
-  };
-  check(left.model == fresh.model, "model");
-  check(left.corpora == fresh.corpora, "text, treebank, coreference, alignment, data or lexicon");
-  const bool same = std::ranges::all_of(fresh.options, [&](const auto& option) {
-    const auto at = left.options.find(option.first);
-    return at != left.options.end() && at->second == option.second;
-  });
-  check(same, "set of options");
-  return left;
-}
-
-ImportanceOptions importance_options(const ObserveVerb& verb, const Session& session,
-                                     const Evidence& fresh) {
-  ImportanceOptions options{.race = verb.race,
-                            .groups = named_groups(verb.groups, session.model()),
-                            .layers = verb.ablates("layers")};
-  if (verb.ablates("pairs")) {
-    options.pairs =
-        verb.pairs == "all" ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention;
-  }
-  options.load.allow_nonfinite = verb.input.allow_nonfinite;
-  if (!verb.verdict.empty()) {
-    std::ranges::copy(groups_of_verdict(verb.verdict, session.model(), fresh.model),
-                      std::back_inserter(options.groups));
-  }
-  return options;
-}
-
-}  // namespace
-
-std::string hash_of_weights(const std::filesystem::path& folder) {
-  return hash_of(TensorFiles::open(folder).files());
-}
-
 ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
                               const CommonOptions& common) {
   ObserveData data;
@@ -238,7 +224,7 @@ void check_texts(const ObserveVerb& verb, const ObserveData& data) {
 
 Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                            const CommonOptions& common) {
-  Evidence so_far = begin(verb, session, data, common);
+  Evidence so_far = identify(verb, session, data, common);
   ObserveOptions options{.look = verb.wants("look"),
                          .know = verb.wants("know"),
                          .relate = verb.wants("relate"),
@@ -274,7 +260,7 @@ Evidence observe_and_write(const ObserveVerb& verb, const Session& session, cons
 
 Evidence append_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                           const CommonOptions& common) {
-  const Evidence fresh = begin(verb, session, data, common);
+  const Evidence fresh = identify(verb, session, data, common);
   Evidence evidence = read_evidence(common.out);
   check_appendable(evidence, fresh, common.out);
   if (!data.evaluation) misuse("--append: give the texts, or --data, that the loss was taken over");

@@ -44,6 +44,11 @@ void check_texts(const ObserveVerb& verb, const ObserveData& data);
 ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
                               const CommonOptions& common);
 
+/// Evidence that names the model, the data and the options, and has no numbers yet. Reads all of
+/// the weights to hash them.
+Evidence identify(const ObserveVerb& verb, const Session& session, const ObserveData& data,
+                  const CommonOptions& common);
+
 /// Measures what the data allow, with a progress line. --out gets the evidence; until it is done,
 /// what is known by then stands in a file beside it.
 Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,

@@ -8,90 +8,19 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "headwise/observe/observe.h"
 #include "headwise/prune/recover.h"
 #include "io/file.h"
-#include "json_writer.h"
 #include "progress.h"
 #include "prune/pruned_folder.h"
 
 namespace headwise::program {
 namespace {
-
-/// `original` is the model before heads went; null for that model itself.
-std::optional<LossEvidence> loss_of(const Model& model, const std::filesystem::path& folder,
-                                    const EvaluationSet& set, const Model* original) {
-  if (set.task == LossTask::fidelity && original != nullptr) {
-    return LossEvidence{.task = "fidelity",
-                        .value = infidelity(model, *original, folder, set.examples.all.source,
-                                            set.examples.all.target),
-                        .examples = set.size()};
-  }
-  Evidence evidence = no_evidence(model);
-  observe_importance(
-      model, folder, set,
-      {.gradient = false,
-       .ablation_zero = false,
-       .ablation_mean = false,
-       .progress = [](std::string_view, int64_t, int64_t) { throw_if_interrupted(); }},
-      evidence);
-  return evidence.loss;
-}
-
-PrunedState state_of(const Model& model, const std::filesystem::path& folder, int64_t heads,
-                     const std::optional<EvaluationSet>& set, const Model* original) {
-  PrunedState state{.heads = heads, .summary = summarize(folder)};
-  if (set) state.loss = loss_of(model, folder, *set, original);
-  return state;
-}
-
-void write_loss(JsonWriter& json, const char* name, const LossEvidence& loss) {
-  json.key(name);
-  json.begin_object();
-  json.field("task", loss.task);
-  json.field("value", loss.value);
-  json.field("examples", loss.examples);
-  for (const auto& [score, value] : loss.scores) json.field(score, value);
-  json.end_object();
-}
-
-void write_state(JsonWriter& json, const char* name, const PrunedState& state,
-                 std::span<const SpeedComparison> speed, double SpeedComparison::*seconds) {
-  json.key(name);
-  json.begin_object();
-  json.field("heads", state.heads);
-  json.field("parameters", state.summary.parameters);
-  json.field("attention_parameters", state.summary.attention_parameters);
-  json.field("bytes", state.summary.bytes);
-  if (state.loss) write_loss(json, "loss", *state.loss);
-  json.key("speed");
-  json.begin_array();
-  for (const SpeedComparison& at : speed) {
-    json.begin_object();
-    json.field("texts", at.texts);
-    json.field("tokens", at.tokens);
-    json.field("seconds", at.*seconds);
-    json.end_object();
-  }
-  json.end_array();
-  json.end_object();
-}
-
-void write_gates(JsonWriter& json, const PruneOutcome& outcome) {
-  json.key("gates");
-  json.begin_object();
-  json.field("plan", outcome.plan);
-  json.key("values");
-  json.begin_object();
-  for (const auto& [head, gate] : outcome.gated->gates) json.field(head, double{gate});
-  json.end_object();
-  json.end_object();
-}
 
 /// A new folder beside the result, for models before the last one; gone at the end.
 class RoundsFolder {
@@ -133,17 +62,17 @@ struct Uncut {
 
 /// In rounds: some heads go, then the model learns to do without them. The proof is of the last
 /// one.
-PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> heads,
-                         const Session& session, const Uncut& whole,
-                         const std::filesystem::path& out, bool quiet,
-                         std::optional<LossEvidence>& cut) {
+PrunedModel cut_and_train(const PruneWork& work, std::span<const std::string> heads,
+                          const Session& session, const Uncut& whole,
+                          const std::filesystem::path& out, bool quiet,
+                          std::optional<LossEvidence>& cut) {
   const auto count = std::ssize(heads);
   PruneOptions how = work.how;
   how.finish = [&](const std::filesystem::path& folder) {
     if (!work.recovers()) return;
     if (work.quality && work.rounds == 1) {
       const Model untrained = Model::load(folder, work.how.load);
-      cut = loss_of(untrained, folder, *work.quality, &session.model());
+      cut = loss_of(untrained, folder, *work.quality, &session.model(), throw_if_interrupted);
     }
     PartProgress progress(quiet);
     recover(folder, session.model(), *work.recovery,
@@ -158,17 +87,17 @@ PruneProof cut_and_train(const PruneWork& work, std::span<const std::string> hea
     const bool last = round + 1 == work.rounds;
     how.form = last ? work.how.form : PruneForm::compact;  // in which heads keep their names
     const std::filesystem::path to = last ? out : rounds.path() / fmt::format("{}", round);
-    const PruneProof proof =
+    PrunedModel pruned =
         prune(before ? *before : whole.model, from, heads.subspan(begin, end - begin), to, how);
-    if (last) return proof;
-    before = Model::load(to, work.how.load);
+    if (last) return pruned;
+    before = std::move(pruned.model);
     from = to;
   }
 }
 
 /// Gates choose the heads of a model that was trained with them.
-PruneProof cut_by_gates(const PruneWork& work, const Session& session,
-                        const std::filesystem::path& out, bool quiet, PruneOutcome& outcome) {
+PrunedModel cut_by_gates(const PruneWork& work, const Session& session,
+                         const std::filesystem::path& out, bool quiet, PruneOutcome& outcome) {
   const std::filesystem::path plan = out.string() + ".plan.json";
   if (std::filesystem::exists(plan)) {
     throw Error({.what = "prune: the plan would overwrite a file",
@@ -186,21 +115,22 @@ PruneProof cut_by_gates(const PruneWork& work, const Session& session,
         learn_plan(session.model(), session.folder(), *work.recovery, gates, folder, work.how.load);
   }
   const Model gated = Model::load(folder, work.how.load);
-  const PruneProof proof = cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder},
-                                         out, quiet, outcome.cut);
+  PrunedModel pruned = cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder}, out,
+                                     quiet, outcome.report.cut);
   outcome.plan = plan.string();
   write_file_whole(outcome.plan, to_json(outcome.gated->plan));
-  return proof;
+  return pruned;
 }
 
 }  // namespace
 
 PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
                                const std::string& out, bool quiet) {
-  PruneOutcome outcome{.form = std::string(to_string(work.how.form)),
-                       .compensate = std::string(to_string(work.how.compensate)),
-                       .out = out,
-                       .recovered = work.recovers()};
+  PruneOutcome outcome{.report = {.form = std::string(to_string(work.how.form)),
+                                  .compensate = std::string(to_string(work.how.compensate)),
+                                  .out = out,
+                                  .recovered = work.recovers()}};
+  PruneReport& report = outcome.report;
   const Model& model = session.model();
   check_form(model, session.folder(), work.how.form, work.how.load);
   std::vector<std::string> heads;  // one by one
@@ -211,42 +141,41 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   }
   std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  if (work.gates) {
-    outcome.proof = cut_by_gates(work, session, folder, quiet, outcome);
-    heads = outcome.gated->plan.drop;
-  } else {
-    outcome.proof =
-        cut_and_train(work, heads, session, {model, session.folder()}, folder, quiet, outcome.cut);
+  const PrunedModel after = work.gates
+                                ? cut_by_gates(work, session, folder, quiet, outcome)
+                                : cut_and_train(work, heads, session, {model, session.folder()},
+                                                folder, quiet, report.cut);
+  if (work.gates) heads = outcome.gated->plan.drop;
+  report.proof = after.proof;
+  report.before = {.heads = model.heads(), .summary = summarize(session.folder())};
+  report.after = {.heads = model.heads() - std::ssize(heads), .summary = summarize(folder)};
+  if (work.quality) {
+    report.before.loss =
+        loss_of(model, session.folder(), *work.quality, nullptr, throw_if_interrupted);
+    report.after.loss = loss_of(after.model, folder, *work.quality, &model, throw_if_interrupted);
   }
-  const Model after = Model::load(folder, work.how.load);
-  outcome.before = state_of(model, session.folder(), model.heads(), work.quality, nullptr);
-  outcome.after = state_of(after, folder, model.heads() - std::ssize(heads), work.quality, &model);
-  outcome.speed = compare_speed(model, after, work.tokens, throw_if_interrupted);
+  report.speed =
+      compare_speed(model, after.model, {.tokens = work.tokens, .check = throw_if_interrupted});
   return outcome;
 }
 
 std::string to_json(const PruneOutcome& outcome) {
-  JsonWriter json;
-  json.begin_object();
-  json.field("form", outcome.form);
-  json.field("compensate", outcome.compensate);
-  json.field("folder", outcome.out);
-  write_state(json, "before", outcome.before, outcome.speed, &SpeedComparison::before);
-  write_state(json, "after", outcome.after, outcome.speed, &SpeedComparison::after);
-  if (outcome.cut) write_loss(json, "cut", *outcome.cut);
-  if (outcome.gated) write_gates(json, outcome);
-  json.key("proof");
-  json.begin_object();
-  json.field("max_difference", outcome.proof.max_difference);
-  json.field("texts", outcome.proof.texts);
-  json.field("tokens", outcome.proof.tokens);
-  json.field("random_ids", outcome.proof.random_ids);
-  json.end_object();
-  json.end_object();
-  return json.take();
+  using Json = nlohmann::ordered_json;
+  Json json = Json::parse(to_json(outcome.report));
+  if (outcome.gated) {
+    json["gates"] = {{"plan", outcome.plan}, {"values", Json::object()}};
+    for (const auto& [head, gate] : outcome.gated->gates) json["gates"]["values"][head] = gate;
+  }
+  return json.dump(2) + "\n";
 }
 
 std::string for_people(const PruneOutcome& outcome) {
+  std::string text = for_people(outcome.report);
+  if (outcome.gated) text += fmt::format("\ngates chose the heads: {}\n", outcome.plan);
+  return text;
+}
+
+std::string for_people(const PruneReport& report) {
   std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
   const auto row = [&](const std::string& name, const std::string& before, const std::string& after,
                        double ratio) {
@@ -257,7 +186,7 @@ std::string for_people(const PruneOutcome& outcome) {
     row(name, grouped(before), grouped(after),
         static_cast<double>(after) / static_cast<double>(std::max<int64_t>(1, before)));
   };
-  const PrunedState &before = outcome.before, &after = outcome.after;
+  const ModelState &before = report.before, &after = report.after;
   count("heads", before.heads, after.heads);
   count("parameters", before.summary.parameters, after.summary.parameters);
   count("in attention", before.summary.attention_parameters, after.summary.attention_parameters);
@@ -265,8 +194,8 @@ std::string for_people(const PruneOutcome& outcome) {
   const auto number = [&](const std::string& name, double a, double b) {
     row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
   };
-  if (before.loss && outcome.cut) {
-    number(before.loss->task + ", untrained", before.loss->value, outcome.cut->value);
+  if (before.loss && report.cut) {
+    number(before.loss->task + ", untrained", before.loss->value, report.cut->value);
   }
   if (before.loss && after.loss) {
     number(before.loss->task + " loss", before.loss->value, after.loss->value);
@@ -275,18 +204,17 @@ std::string for_people(const PruneOutcome& outcome) {
       if (other != after.loss->scores.end()) number(score, value, other->second);
     }
   }
-  for (const SpeedComparison& at : outcome.speed) {
+  for (const SpeedComparison& at : report.speed) {
     row(fmt::format("ms for {} x {}", at.texts, at.tokens), fmt::format("{:.2f}", at.before * 1e3),
         fmt::format("{:.2f}", at.after * 1e3), at.after / at.before);
   }
-  const char* const other = outcome.form == "masked" ? "compact" : "masked";
+  const char* const other = report.form == "masked" ? "compact" : "masked";
   text += fmt::format(
       "\n{}{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
       "largest hidden state\n",
-      outcome.recovered ? "before training, " : "", outcome.form, other, outcome.proof.texts,
-      outcome.proof.random_ids ? "texts of random ids" : "texts", grouped(outcome.proof.tokens),
-      outcome.proof.max_difference);
-  if (outcome.gated) text += fmt::format("\ngates chose the heads: {}\n", outcome.plan);
+      report.recovered ? "before training, " : "", report.form, other, report.proof.texts,
+      report.proof.random_ids ? "texts of random ids" : "texts", grouped(report.proof.tokens),
+      report.proof.max_difference);
   return text;
 }
 

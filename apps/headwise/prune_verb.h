@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/model/summary.h"
 #include "headwise/observe/evaluation.h"
-#include "headwise/observe/evidence.h"
 #include "headwise/plan/gated_plan.h"
 #include "headwise/prune/prune.h"
+#include "headwise/prune/prune_report.h"
 #include "headwise/train/fine_tune.h"
 #include "inputs.h"
 #include "verb.h"
@@ -31,20 +30,8 @@ struct PruneWork {
   bool recovers() const { return recovery.has_value() && training.epochs > 0; }
 };
 
-/// A model before or after.
-struct PrunedState {
-  int64_t heads = 0;
-  ModelSummary summary{};
-  std::optional<LossEvidence> loss{};
-};
-
 struct PruneOutcome {
-  std::string form{}, compensate{}, out{};
-  bool recovered = false;
-  PrunedState before{}, after{};
-  PruneProof proof{};
-  std::optional<LossEvidence> cut{};  // the loss before training, of what was recovered
-  std::vector<SpeedComparison> speed{};
+  PruneReport report{};
   std::optional<GatedPlan> gated{};
   std::string plan{};  // the file that has its plan
 };
@@ -55,6 +42,7 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
                                const std::string& out, bool quiet);
 
 std::string to_json(const PruneOutcome& outcome);
+std::string for_people(const PruneReport& report);
 std::string for_people(const PruneOutcome& outcome);
 
 }  // namespace headwise::program

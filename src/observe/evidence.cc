@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -314,6 +315,24 @@ const HeadEvidence& Evidence::head(std::string_view name) const {
                .expected = heads.empty()
                                ? ""
                                : fmt::format("{} to {}", heads.front().head, heads.back().head)});
+}
+
+void check_continues(const Evidence& left, const Evidence& now, const std::string& file) {
+  const auto check = [&](bool same, const char* what) {
+    if (same) return;
+    throw Error({.what = "the observation to continue was another one",
+                 .where = file,
+                 .got = fmt::format("another {}", what),
+                 .expected = "the same model, data and options",
+                 .hint = "start anew without --resume"});
+  };
+  check(left.model == now.model, "model");
+  check(left.corpora == now.corpora, "text, treebank, coreference, alignment, data or lexicon");
+  const bool same = std::ranges::all_of(now.options, [&](const auto& option) {
+    const auto at = left.options.find(option.first);
+    return at != left.options.end() && at->second == option.second;
+  });
+  check(same, "set of options");
 }
 
 std::string to_json(const Evidence& evidence) {

@@ -10,12 +10,10 @@
 #include <numeric>
 #include <utility>
 
-#include "core/shuffle.h"
 #include "headwise/core/error.h"
-#include "headwise/core/random.h"
-#include "headwise/core/seed.h"
 #include "model/stack_layout.h"
 #include "observe/gate_gradients.h"
+#include "observe/group_ablation.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
@@ -25,9 +23,8 @@
 namespace headwise {
 namespace {
 
-enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
-
 constexpr int64_t kPairsAtOnce = 512;  // whose losses of all examples are in memory
+constexpr int64_t kAdaptiveHalves = 2;
 
 /// In place of those of the same names.
 void add_groups(std::vector<GroupEvidence> groups, Evidence& evidence) {
@@ -85,22 +82,31 @@ class Importance {
         all_(looked_at(numbers_below(model.heads()))),
         heads_(wanted()) {}
 
-  void run() {
+  double run() {
     if (options_.gradient) measure_gradients();
+    if (only_gradients()) return 0;
     measure_heads();
     measure_groups();
     if (options_.pairs != ImportanceOptions::Pairs::none) measure_pairs();
+    return passes_;
   }
 
   /// Groups for evidence of the same loss; throws Error, before they are measured, if it has
   /// another.
-  void run_groups_for(const Evidence& evidence) {
+  double run_groups_for(const Evidence& evidence) {
     measure_heads();
     check_same_loss(evidence, *evidence_.loss);
     measure_groups();
+    return passes_;
   }
 
  private:
+  bool only_gradients() const {
+    return options_.gradient && !options_.ablation_zero && !options_.ablation_mean &&
+           options_.groups.empty() && !options_.layers &&
+           options_.pairs == ImportanceOptions::Pairs::none;
+  }
+
   /// Those asked for that the loss looks at.
   std::vector<int64_t> wanted() const {
     if (options_.heads.empty()) return all_;
@@ -147,8 +153,13 @@ class Importance {
 
   void measure_gradients() {
     TrainableModel trainable = load_for_gradients(folder_, set_.task, options_.load);
+    EvaluationSet sample;
+    if (options_.adaptive) {
+      sample = set_;
+      sample_examples(sample, options_.adaptive->gradient_examples, options_.seed);
+    }
     const GateGradients gradients = gate_gradients(
-        trainable, pooling_, set_,
+        trainable, pooling_, options_.adaptive ? sample : set_,
         {.gates = options_.gates, .seed = options_.seed, .progress = progress("gradient")});
     std::vector<double> norms(model_.heads());
     for (const AttentionSite& site : model_.attentions()) {
@@ -173,13 +184,23 @@ class Importance {
     }
     RaceResult result;
     if (options_.race && !ablations.empty()) {
-      result = race(sweep_, ablations,
-                    {.tolerance = *options_.race,
-                     .resamples = options_.resamples,
-                     .seed = options_.seed,
-                     .progress = progress("ablation")});
+      RaceOptions how{.tolerance = *options_.race,
+                      .resamples = options_.resamples,
+                      .seed = options_.seed,
+                      .progress = progress("ablation")};
+      std::optional<LossSweep> more;
+      if (options_.adaptive) {
+        how.passes = options_.adaptive->passes;
+        if (options_.adaptive->more != nullptr) {
+          how.more = &more.emplace(model_, pooling_, *options_.adaptive->more,
+                                   LossSweep::Options{.gates = options_.gates});
+        }
+      }
+      result = race(sweep_, ablations, how);
+      passes_ += result.passes;
     } else {
       SweepValues values = sweep_.run(ablations, progress("ablation"));
+      passes_ += sweep_.passes(ablations, numbers_below(set_.size()));
       result.base = std::move(values.base);
       result.labels = std::move(values.labels);
       result.ablations = measures(values.ablated, result.base);
@@ -247,83 +268,47 @@ class Importance {
     return heads;
   }
 
-  /// As many heads of the model as a group has, but not the group itself: it is not all of them.
-  std::vector<int64_t> draw_beside(const std::vector<int64_t>& group, Random random) const {
-    std::vector<int64_t> drawn;
-    do {
-      drawn = draw(all_, std::ssize(group), random);
-    } while (std::ranges::is_permutation(drawn, group));
-    return drawn;
-  }
-
-  /// Whether there are other heads to compare a group with.
-  bool has_others(int64_t heads) const { return heads > 0 && heads < std::ssize(all_); }
-
   void measure_groups() {
-    std::vector<Ablation> ablations;
-    std::vector<GroupEvidence> groups;
-    const auto begin_group = [&](const std::string& name, const std::vector<int64_t>& heads) {
-      GroupEvidence& group = groups.emplace_back(GroupEvidence{.name = name});
+    std::vector<GroupToAblate> groups;
+    std::vector<GroupEvidence> measured;
+    const auto add_group = [&](const std::string& name, std::vector<int64_t> heads, bool compared) {
+      GroupEvidence& group = measured.emplace_back(GroupEvidence{.name = name});
       for (const int64_t head : heads) group.heads.push_back(name_of(head));
-      ablations.push_back({.heads = heads});
+      groups.push_back({.heads = std::move(heads), .compared = compared});
     };
     for (const NamedHeads& group : options_.groups) {
-      const std::vector<int64_t> heads = looked_at(heads_of(group));
-      begin_group(group.name, heads);
-      const uint64_t number = groups.size() - 1;
-      const int64_t half = (std::ssize(heads) + 1) / 2;
-      for (uint32_t i = 0; i < options_.draws; ++i) {
-        Random random(derived_seed(options_.seed, number, i, kHalves));
-        ablations.push_back({.heads = draw(heads, half, random)});
-      }
-      for (uint32_t i = 0; has_others(std::ssize(heads)) && i < options_.draws; ++i) {
-        const uint64_t seed = derived_seed(options_.seed, number, i, kRandom);
-        ablations.push_back({.heads = draw_beside(heads, Random(seed))});
-      }
+      add_group(group.name, looked_at(heads_of(group)), options_.draws > 0);
     }
-    const size_t named = groups.size();
     for (const AttentionSite& site : model_.attentions()) {
       if (!options_.layers || site.heads.empty()) continue;
       std::vector<int64_t> heads(site.heads.size());
       std::iota(heads.begin(), heads.end(), site.first);
-      if (!looked_at(heads).empty()) begin_group(site.name, heads);
+      if (!looked_at(heads).empty()) add_group(site.name, std::move(heads), false);
     }
     if (groups.empty()) return;
-    const SweepValues values = sweep_.run(ablations, progress("groups"));
-    std::span<const std::vector<double>> rows = values.ablated;
-    const auto take = [&](size_t count) {
-      const std::span<const std::vector<double>> some = rows.first(count);
-      rows = rows.subspan(count);
-      return some;
-    };
-    for (size_t g = 0; g < groups.size(); ++g) {
-      Measures& to = groups[g].measures;
-      const Measure whole = measures(take(1), base_)[0];
-      to.add("ablation_zero", whole);
-      if (g >= named || options_.draws == 0) continue;
-      to.add("ablation_zero_half", mean_of(take(options_.draws)));
-      if (!has_others(std::ssize(groups[g].heads))) continue;
-      const std::span<const std::vector<double>> random = take(options_.draws);
-      to.add("ablation_zero_random", mean_of(random));
-      int64_t below = 0;
-      for (const std::vector<double>& row : random) {
-        below += statistic_.change(row, base_) < whole.value;
-      }
-      to.add("above_random",
-             {.value = static_cast<double>(below) / static_cast<double>(options_.draws),
-              .n = options_.draws});
+    GroupAblationOptions how{.halves = options_.draws,
+                             .draws = options_.draws,
+                             .resamples = options_.resamples,
+                             .seed = options_.seed,
+                             .progress = progress("groups")};
+    if (options_.adaptive) {
+      how.adaptive = true;
+      how.halves = std::min(how.halves, kAdaptiveHalves);
+      how.passes = options_.adaptive->passes - passes_;
+      how.examples = first_examples(options_.adaptive->group_examples);
     }
-    add_groups(std::move(groups), evidence_);
+    GroupAblations ablated = ablate_groups(sweep_, groups, all_, how);
+    passes_ += ablated.passes;
+    for (size_t g = 0; g < groups.size(); ++g) measured[g].measures = std::move(ablated.groups[g]);
+    add_groups(std::move(measured), evidence_);
   }
 
-  /// Of several draws.
-  Measure mean_of(std::span<const std::vector<double>> rows) const {
-    double sum = 0;
-    for (const std::vector<double>& row : rows) sum += statistic_.change(row, base_);
-    return {
-        .value = sum / static_cast<double>(rows.size()),
-        .n = std::ssize(rows),
-        .interval = statistic_.interval_of_mean(rows, base_, options_.resamples, options_.seed)};
+  /// So many in random order, ascending.
+  std::vector<int64_t> first_examples(int64_t count) const {
+    std::vector<int64_t> examples = order_of_examples(set_.size(), options_.seed);
+    examples.resize(std::min(count, set_.size()));
+    std::ranges::sort(examples);
+    return examples;
   }
 
   void measure_pairs() {
@@ -398,6 +383,7 @@ class Importance {
   std::vector<int64_t> heads_;   // those of them that are measured, ascending
   std::vector<double> base_;     // values of the examples
   std::vector<double> changes_;  // of heads_, by zero ablation of all examples; empty: not yet
+  double passes_ = 0;            // work of ablations
 };
 
 }  // namespace
@@ -443,9 +429,9 @@ double tolerated_share(const Evidence& evidence) {
                .expected = "a number"});
 }
 
-void observe_importance(const Model& model, const std::filesystem::path& folder,
-                        const EvaluationSet& set, const ImportanceOptions& options,
-                        Evidence& evidence) {
+double observe_importance(const Model& model, const std::filesystem::path& folder,
+                          const EvaluationSet& set, const ImportanceOptions& options,
+                          Evidence& evidence) {
   check_draws(options);
   if (options.race && !(*options.race > 0)) {
     throw Error({.what = "this cannot be tolerated",
@@ -453,19 +439,22 @@ void observe_importance(const Model& model, const std::filesystem::path& folder,
                  .got = fmt::format("{}", *options.race),
                  .expected = "above 0"});
   }
-  Importance(model, folder, set, options, evidence).run();
+  return Importance(model, folder, set, options, evidence).run();
 }
 
-void append_groups(const Model& model, const std::filesystem::path& folder,
-                   const EvaluationSet& set, const ImportanceOptions& options, Evidence& evidence) {
+double append_groups(const Model& model, const std::filesystem::path& folder,
+                     const EvaluationSet& set, const ImportanceOptions& options,
+                     Evidence& evidence) {
   ImportanceOptions only_groups = options;
   only_groups.gradient = only_groups.ablation_zero = only_groups.ablation_mean = false;
   only_groups.race.reset();
   only_groups.tokenizer = nullptr;
   check_draws(only_groups);
   Evidence measured;
-  Importance(model, folder, set, only_groups, measured).run_groups_for(evidence);
+  const double passes =
+      Importance(model, folder, set, only_groups, measured).run_groups_for(evidence);
   add_groups(std::move(measured.groups), evidence);
+  return passes;
 }
 
 }  // namespace headwise

@@ -137,7 +137,10 @@ class LossSweep::Filling {
     const size_t n = examples.size();
     values.base.resize(n);
     values.ablated.assign(ablations.size(), std::vector<double>(n));
-    if (task_ == LossTask::classify) values.labels.resize(n);
+    if (task_ == LossTask::classify) {
+      values.labels.resize(n);
+      values.ablated_labels.assign(ablations.size(), std::vector<int32_t>(n));
+    }
     int64_t each = base_cost_;
     for (const Ablation& ablation : ablations) each += costs_.emplace_back(sweep.cost(ablation));
     for (const auto& batch : batches_) total_ += std::ssize(batch) * each;
@@ -148,6 +151,7 @@ class LossSweep::Filling {
     for (size_t a = 0; a < variants.size(); ++a) {
       if (variants[a].empty()) {
         values.ablated[a] = values.base;
+        if (task_ == LossTask::classify) values.ablated_labels[a] = values.labels;
       } else if (ran_[a] == 0 && !batches_.empty()) {
         std::ranges::fill(values.ablated[a], kNaN);
       }
@@ -182,10 +186,7 @@ class LossSweep::Filling {
       } else {
         store(rows.variants, scorer_.values(batch, rows));
       }
-      if (task_ == LossTask::classify && rows.variants[0] == kUnchanged) {
-        const std::vector<int32_t> labels = scorer_.labels(rows.rows);
-        for (size_t i = 0; i < places_.size(); ++i) values.labels[places_[i]] = labels[i];
-      }
+      if (task_ == LossTask::classify) store_labels(rows);
       count(rows.variants);
     };
     sweep_.pass_.run({.source = batch.source, .target = batch.target, .rows = batch.rows}, variants,
@@ -211,6 +212,18 @@ class LossSweep::Filling {
     }
   }
 
+  /// The output has one row per sequence.
+  void store_labels(const VariantRows& rows) {
+    const std::vector<int32_t> labels = scorer_.labels(rows.rows);
+    for (size_t v = 0; v < rows.variants.size(); ++v) {
+      const bool base = rows.variants[v] == kUnchanged;
+      std::vector<int32_t>& to = base ? values.labels : values.ablated_labels[rows.variants[v]];
+      for (size_t i = 0; i < places_.size(); ++i) {
+        to[places_[i]] = labels[rows.sequence(static_cast<int64_t>(v), static_cast<int64_t>(i))];
+      }
+    }
+  }
+
   void count(std::span<const int64_t> variants) {
     for (const int64_t v : variants) {
       done_ += (v == kUnchanged ? base_cost_ : costs_[v]) * std::ssize(places_);
@@ -230,6 +243,18 @@ class LossSweep::Filling {
   std::vector<int64_t> costs_;
   std::vector<uint8_t> ran_;
 };
+
+double LossSweep::passes(std::span<const Ablation> ablations,
+                         std::span<const int64_t> examples) const {
+  const Examples& all = scorer_.set().examples;
+  int64_t some = 0;
+  for (const int64_t x : examples) some += all.tokens(x);
+  int64_t blocks = layers();
+  for (const Ablation& ablation : ablations) blocks += cost(ablation);
+  return static_cast<double>(blocks) * static_cast<double>(some) /
+         (static_cast<double>(layers()) *
+          static_cast<double>(all.all.source.rows() + all.all.target.rows()));
+}
 
 Activations LossSweep::reference(const LossBatch& batch) const {
   const Activations hidden = batch.target.texts() > 0 ? model_.hidden(batch.source, batch.target)

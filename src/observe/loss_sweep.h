@@ -25,6 +25,7 @@ struct SweepValues {
   std::vector<double> base{};                  // [examples] of the model itself
   std::vector<std::vector<double>> ablated{};  // [ablations][examples]
   std::vector<int32_t> labels{};               // [examples], classify: what the model itself says
+  std::vector<std::vector<int32_t>> ablated_labels{};  // [ablations][examples], likewise
 };
 
 class LossSweep {
@@ -48,10 +49,16 @@ class LossSweep {
   /// Of all examples.
   SweepValues run(std::span<const Ablation> ablations, const Progress& progress = {});
 
+  /// The work of these ablations in passes of the unchanged model over all examples. Counted in
+  /// blocks and tokens, so that it is the same for every machine and number of threads. The run of
+  /// the unchanged model over the same examples is included.
+  double passes(std::span<const Ablation> ablations, std::span<const int64_t> examples) const;
+
   /// What every head says in the mean over all rows of the set; computed once.
   std::span<const float> mean_output(int64_t head, const Progress& progress = {});
 
   const ExampleScorer& scorer() const { return scorer_; }
+  int64_t size() const { return scorer_.set().size(); }
 
  private:
   class Filling;

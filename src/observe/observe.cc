@@ -60,7 +60,9 @@ class Observation {
     part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
     part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
     part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
-    part("matter", options_.matter && data_.evaluation, [&] { weigh(); });
+    const bool matter = options_.matter && data_.evaluation;
+    part("gradient", matter && options_.importance.gradient, [&] { measure_gradient(); });
+    part("ablation", matter, [&] { measure_ablations(); });
     keep_wanted();
     evidence_.layers = sum_up_layers(evidence_);
     return std::move(evidence_);
@@ -142,20 +144,34 @@ class Observation {
     watch(corpus_of(rare, &ObservedText::rare, kProbes), WatchPass::rare, true);
   }
 
-  void weigh() {
-    ImportanceOptions how = options_.importance;
-    how.gates = options_.gates;
-    how.seed = options_.seed;
-    how.tokenizer = tokenizer_;
+  void measure_gradient() {
+    ImportanceOptions options = importance_options();
+    options.ablation_zero = options.ablation_mean = options.layers = false;
+    options.groups.clear();
+    options.pairs = ImportanceOptions::Pairs::none;
+    observe_importance(model_, data_.folder, *data_.evaluation, options, evidence_);
+  }
+
+  void measure_ablations() {
+    ImportanceOptions options = importance_options();
+    options.gradient = false;
+    observe_importance(model_, data_.folder, *data_.evaluation, options, evidence_);
+  }
+
+  ImportanceOptions importance_options() const {
+    ImportanceOptions options = options_.importance;
+    options.gates = options_.gates;
+    options.seed = options_.seed;
+    options.tokenizer = tokenizer_;
     for (const HeadIndex& head : options_.only) {
-      how.heads.push_back(model_.attentions()[head.site].first + head.index);
+      options.heads.push_back(model_.attentions()[head.site].first + head.index);
     }
     if (options_.progress) {
-      how.progress = [this](std::string_view step, int64_t done, int64_t total) {
+      options.progress = [this](std::string_view step, int64_t done, int64_t total) {
         options_.progress(std::string(step), done, total);
       };
     }
-    observe_importance(model_, data_.folder, *data_.evaluation, how, evidence_);
+    return options;
   }
 
   WatchProgress progress() const {

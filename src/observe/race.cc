@@ -18,8 +18,9 @@ namespace {
 
 constexpr uint32_t kOrder = 0x4ACE0001;
 constexpr double kAlpha = 0.05;
-constexpr int64_t kFirstShare = 32;   // the first look is at this part of the examples,
-constexpr int64_t kFewestFirst = 32;  // at least so many
+constexpr double kSpendingGrowth = 2;  // what a look may miss, over what the one before it may
+constexpr int64_t kFirstShare = 32;    // the first look is at this part of the examples,
+constexpr int64_t kFewestFirst = 32;   // at least so many
 /// A head that seems replaceable goes on if it is more likely than this that all examples would
 /// show it harmful.
 constexpr double kTurns = 0.15;
@@ -30,24 +31,6 @@ double student_quantile(double p, double freedom) {
   return z + z * (z2 + 1) / (4 * freedom) + z * ((5 * z2 + 16) * z2 + 3) / (96 * freedom * freedom);
 }
 
-std::vector<int64_t> shuffled(int64_t n, uint64_t seed) {
-  std::vector<int64_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  Random random(derived_seed(seed, 0, 0, kOrder));
-  permute(order, random);
-  return order;
-}
-
-/// After how many examples it is looked, the last time after all.
-std::vector<int64_t> looks_of(int64_t examples) {
-  std::vector<int64_t> looks;
-  for (int64_t n = std::max(kFewestFirst, examples / kFirstShare); n < examples; n *= 2) {
-    looks.push_back(n);
-  }
-  looks.push_back(examples);
-  return looks;
-}
-
 class Race {
  public:
   Race(LossSweep& sweep, std::span<const Ablation> ablations, const RaceOptions& options)
@@ -55,49 +38,98 @@ class Race {
         ablations_(ablations),
         options_(options),
         task_(sweep.scorer().set().task),
-        tokens_(sweep.scorer().tokens()),
-        order_(shuffled(std::ssize(tokens_), options.seed)),
-        looks_(looks_of(std::ssize(tokens_))),
-        values_(ablations.size(), std::vector<double>(tokens_.size())) {
-    result_.base.resize(tokens_.size());
-    if (task_ == LossTask::classify) result_.labels.resize(tokens_.size());
+        of_set_(sweep.size()),
+        looks_(race_looks(of_set_, options.more == nullptr ? 0 : options.more->size())),
+        order_(order_of_examples(of_set_, options.seed)) {
+    append(sweep.scorer());
+    if (options.more != nullptr) {
+      append(options.more->scorer());
+      for (const int64_t x : order_of_examples(options.more->size(), options.seed)) {
+        order_.push_back(of_set_ + x);
+      }
+    }
+    base_.resize(tokens_.size());
+    values_.assign(ablations.size(), std::vector<double>(tokens_.size()));
     result_.ablations.resize(ablations.size());
     active_.resize(ablations.size());
     std::iota(active_.begin(), active_.end(), 0);
   }
 
   RaceResult run() {
+    run_base();
     int64_t begin = 0;
-    for (const int64_t end : looks_) {
-      advance(begin, end);
-      begin = end;
-      if (end < std::ssize(tokens_)) {
-        std::erase_if(active_, [&](int64_t a) { return settles(a, end); });
-      }
+    for (const Look& look : looks_) {
+      if (active_.empty()) break;
+      const std::vector<int64_t> examples = next(begin, look.examples);
+      const double cost = sweep_of(begin).passes(active(), examples) * share_of(begin);
+      if (begin > 0 && result_.passes + cost > options_.passes) break;
+      result_.passes += cost;
+      advance(begin, look.examples, examples);
+      begin = look.examples;
+      std::erase_if(active_, [&](int64_t a) { return settles(a, look); });
     }
-    finish();
     return std::move(result_);
   }
 
  private:
-  /// Runs what is active over the next examples. The model itself is run over all of them.
-  void advance(int64_t begin, int64_t end) {
+  /// The model itself, over the whole set: its loss says what is tolerated.
+  void run_base() {
+    SweepValues values = sweep_.run({});
+    const LossStatistic statistic(task_, sweep_.scorer().tokens(),
+                                  sweep_.scorer().set().examples.all.scores);
+    tolerance_ = tolerance_of(task_, statistic.loss(values.base), options_.tolerance);
+    result_.base = std::move(values.base);
+    result_.labels = std::move(values.labels);
+    result_.passes = 1;
+  }
+
+  void append(const ExampleScorer& scorer) {
+    tokens_.insert(tokens_.end(), scorer.tokens().begin(), scorer.tokens().end());
+    const std::vector<float>& gold = scorer.set().examples.all.scores;
+    gold_.insert(gold_.end(), gold.begin(), gold.end());
+  }
+
+  LossSweep& sweep_of(int64_t begin) const { return begin < of_set_ ? sweep_ : *options_.more; }
+
+  /// Passes over the other set in passes over this one, by tokens.
+  double share_of(int64_t begin) const {
+    const auto rows = [](const LossSweep& sweep) {
+      const TrainingBatch& all = sweep.scorer().set().examples.all;
+      return static_cast<double>(all.source.rows() + all.target.rows());
+    };
+    return begin < of_set_ ? 1 : rows(*options_.more) / rows(sweep_);
+  }
+
+  std::vector<Ablation> active() const {
     std::vector<Ablation> active;
     for (const int64_t a : active_) active.push_back(ablations_[a]);
+    return active;
+  }
+
+  /// The examples of a look by their numbers in their set, ascending.
+  std::vector<int64_t> next(int64_t begin, int64_t end) const {
     std::vector<int64_t> examples(order_.begin() + begin, order_.begin() + end);
+    if (begin >= of_set_) {
+      for (int64_t& x : examples) x -= of_set_;
+    }
     std::ranges::sort(examples);
-    const SweepValues got = sweep_.run(active, examples, [&](int64_t done, int64_t total) {
-      if (!options_.progress) return;
-      const double share = static_cast<double>(done) / static_cast<double>(total);
-      options_.progress(begin + static_cast<int64_t>(share * static_cast<double>(end - begin)),
-                        std::ssize(tokens_));
-    });
+    return examples;
+  }
+
+  /// Runs what is active over the next examples.
+  void advance(int64_t begin, int64_t end, const std::vector<int64_t>& examples) {
+    const SweepValues got =
+        sweep_of(begin).run(active(), examples, [&](int64_t done, int64_t total) {
+          if (!options_.progress) return;
+          const double share = static_cast<double>(done) / static_cast<double>(total);
+          options_.progress(begin + static_cast<int64_t>(share * static_cast<double>(end - begin)),
+                            std::ssize(tokens_));
+        });
+    const int64_t first = begin < of_set_ ? 0 : of_set_;
     for (size_t i = 0; i < examples.size(); ++i) {
-      result_.base[examples[i]] = got.base[i];
-      if (!got.labels.empty()) result_.labels[examples[i]] = got.labels[i];
-      for (size_t a = 0; a < active_.size(); ++a) {
-        values_[active_[a]][examples[i]] = got.ablated[a][i];
-      }
+      const int64_t x = first + examples[i];
+      base_[x] = got.base[i];
+      for (size_t a = 0; a < active_.size(); ++a) values_[active_[a]][x] = got.ablated[a][i];
     }
   }
 
@@ -109,78 +141,97 @@ class Race {
     return some;
   }
 
-  bool settles(int64_t a, int64_t n) {
-    const double alpha = kAlpha / static_cast<double>(looks_.size());
-    const auto tokens = first(tokens_, n);
-    const auto base = first(std::span<const double>(result_.base), n);
+  /// Writes the interval of a look down; true if it decides the standing.
+  bool settles(int64_t a, const Look& look) {
+    const int64_t n = look.examples;
+    const auto tokens = first(std::span<const int64_t>(tokens_), n);
+    const auto base = first(std::span<const double>(base_), n);
     const auto values = first(std::span<const double>(values_[a]), n);
     const auto gold = gold_of(n);
     const LossStatistic statistic(task_, tokens, gold);
+    Measure& measure = result_.ablations[a];
+    measure = {.value = statistic.change(values, base), .n = n};
     if (!statistic.has_intervals()) return false;
-    const double loss = statistic.loss(base);
     RatioEstimate estimate;
     if (task_ == LossTask::similarity) {
       const std::vector<std::vector<double>> row = {values};
-      estimate.value = statistic.change(values, base);
       const std::optional<ConfidenceInterval> interval =
-          statistic.intervals(row, base, options_.resamples, options_.seed, alpha)[0];
+          statistic.intervals(row, base, options_.resamples, options_.seed, look.alpha)[0];
       if (!interval) return false;
-      estimate.interval = *interval;
+      estimate = {.value = measure.value, .interval = *interval};
       const double width = estimate.interval.high - estimate.interval.low;
-      estimate.deviation = width / (2 * normal_quantile(1 - alpha / 2)) * std::sqrt(n);
+      estimate.deviation = width / (2 * normal_quantile(1 - look.alpha / 2)) * std::sqrt(n);
     } else {
       std::vector<double> d;
       for (int64_t i = 0; i < n; ++i) d.push_back(values[i] - base[i]);
-      estimate = estimate_ratio(d, tokens, alpha);
+      estimate = estimate_ratio(d, tokens, look.alpha);
     }
-    const double tolerance = tolerance_of(task_, loss, options_.tolerance);
-    const Standing now = standing(estimate.interval, tolerance, task_);
+    measure.interval = estimate.interval;
+    const Standing now = standing(estimate.interval, tolerance_, task_);
     if (now == Standing::undecided) return false;
-    if (now == Standing::replaceable && may_turn_out_harmful(estimate, n)) return false;
-    result_.ablations[a] = {.value = estimate.value, .n = n, .interval = estimate.interval};
-    return true;
+    return now != Standing::replaceable || !may_turn_out_harmful(estimate, n);
   }
 
   std::vector<float> gold_of(int64_t n) const {
-    const std::vector<float>& all = sweep_.scorer().set().examples.all.scores;
-    return all.empty() ? std::vector<float>() : first(std::span<const float>(all), n);
+    return gold_.empty() ? std::vector<float>() : first(std::span<const float>(gold_), n);
   }
 
   /// All N examples would show harm if their mean, which is around that of n, were below 0 by more
   /// than their interval.
   bool may_turn_out_harmful(const RatioEstimate& estimate, int64_t n) const {
     if (task_ == LossTask::fidelity) return false;
-    const auto few = static_cast<double>(n), all = static_cast<double>(tokens_.size());
-    const double reach = normal_quantile(1 - kAlpha / 2) / std::sqrt(all) +
+    const auto few = static_cast<double>(n), all = static_cast<double>(of_set_);
+    if (few >= all) return false;
+    const double reach = normal_quantile(1 - looks_.back().alpha / 2) / std::sqrt(all) +
                          normal_quantile(kTurns) * std::sqrt(1 / few - 1 / all);
     return estimate.value < -reach * estimate.deviation;
-  }
-
-  void finish() {
-    const LossStatistic statistic(task_, tokens_, sweep_.scorer().set().examples.all.scores);
-    std::vector<std::vector<double>> rows;
-    for (const int64_t a : active_) rows.push_back(std::move(values_[a]));
-    const std::vector<std::optional<ConfidenceInterval>> intervals =
-        statistic.intervals(rows, result_.base, options_.resamples, options_.seed);
-    for (size_t i = 0; i < active_.size(); ++i) {
-      result_.ablations[active_[i]] = {.value = statistic.change(rows[i], result_.base),
-                                       .n = std::ssize(tokens_),
-                                       .interval = intervals[i]};
-    }
   }
 
   LossSweep& sweep_;
   std::span<const Ablation> ablations_;
   const RaceOptions& options_;
   LossTask task_;
-  std::span<const int64_t> tokens_;
-  std::vector<int64_t> order_, looks_;
+  int64_t of_set_;
+  std::vector<Look> looks_;
+  std::vector<int64_t> order_;   // of the examples of the set, then of those of the other one
+  std::vector<int64_t> tokens_;  // likewise, by number
+  std::vector<float> gold_;      // likewise, similarity
+  std::vector<double> base_;
   std::vector<std::vector<double>> values_;
   std::vector<int64_t> active_;
+  double tolerance_ = 0;
   RaceResult result_;
 };
 
 }  // namespace
+
+std::vector<int64_t> order_of_examples(int64_t examples, uint64_t seed) {
+  std::vector<int64_t> order(examples);
+  std::iota(order.begin(), order.end(), 0);
+  Random random(derived_seed(seed, 0, 0, kOrder));
+  permute(order, random);
+  return order;
+}
+
+std::vector<Look> race_looks(int64_t examples, int64_t more) {
+  std::vector<Look> looks;
+  for (int64_t n = std::max(kFewestFirst, examples / kFirstShare); n < examples; n *= 2) {
+    looks.push_back({.examples = n});
+  }
+  looks.push_back({.examples = examples});
+  for (int64_t n = 2 * examples; more > 0 && n < examples + more; n *= 2) {
+    looks.push_back({.examples = n});
+  }
+  if (more > 0) looks.push_back({.examples = examples + more});
+  double all = 0, part = 1;
+  for (Look& look : looks) {
+    look.alpha = part;
+    all += part;
+    part *= kSpendingGrowth;
+  }
+  for (Look& look : looks) look.alpha *= kAlpha / all;
+  return looks;
+}
 
 double normal_quantile(double p) {
   if (p <= 0) return -std::numeric_limits<double>::infinity();

@@ -64,8 +64,8 @@ double ForwardTime::measured_speedup(std::span<const uint8_t> kept) const {
   const LoadOptions load;
   write_pruned({.model = model_, .folder = folder_, .gates = gates, .load = load},
                PruneForm::compact, compact.path());
-  const SpeedComparison speed =
-      compare_speed(model_, Model::load(compact.path()), kTexts, kTokens, check_);
+  const SpeedComparison speed = compare_speed(model_, Model::load(compact.path()), kTexts,
+                                              {.tokens = kTokens, .check = check_});
   return speed.before / speed.after;
 }
 

@@ -31,8 +31,6 @@ namespace {
 
 enum Purpose : uint32_t { kDraw = 0x7102 };
 
-constexpr int64_t kPoints = 16;  // of a curve
-
 /// The heads that go along an order, as far as was asked for.
 class Path {
  public:
@@ -137,6 +135,8 @@ class Planner {
     in_range("at_least", static_cast<double>(options_.at_least), 0, kAny);
     in_range("step", static_cast<double>(options_.step), 1, kAny);
     in_range("draws", static_cast<double>(options_.draws), 1, kAny);
+    in_range("points", static_cast<double>(options_.points), 2, kAny);
+    in_range("more_points", static_cast<double>(options_.more_points), 0, kAny);
     if (options_.uniform && !options_.drop.empty()) {
       throw Error({.what = "heads that are named cannot be chosen evenly",
                    .where = "uniform",
@@ -325,7 +325,6 @@ class Planner {
   }
 
   void foresee(std::span<const uint8_t> kept, Expected& expected) {
-    const std::vector<uint8_t> all = without({});
     expect_heads(kept, expected);
     if (summary_) expect_cost(*summary_, kept, expected);
     if (options_.speedup) {
@@ -333,8 +332,10 @@ class Planner {
       expected["speedup_predicted"] = time_->predicted_speedup(kept);
     }
     if (!quality_) return;
-    const ModelQuality::Quality before = quality_->measure(all, true, progress("loss"));
-    const ModelQuality::Quality after = quality_->measure(kept, true, progress("loss"));
+    const std::vector<std::vector<uint8_t>> choice = {{kept.begin(), kept.end()}};
+    const std::vector<ModelQuality::Quality> measured =
+        quality_->measure_all(choice, true, progress("loss"));
+    const ModelQuality::Quality &before = measured[0], &after = measured[1];
     expect("loss", before.loss, after.loss, expected);
     if (before.score && after.score) {
       expect(quality_->score_name(), *before.score, *after.score, expected);
@@ -344,7 +345,7 @@ class Planner {
   void draw_curves(std::map<std::string, std::vector<CurvePoint>>& curves) {
     std::set<HeadOrder> orders(options_.curves.begin(), options_.curves.end());
     orders.insert(HeadOrder::random);
-    const int64_t passes = (std::ssize(orders) - 1 + options_.draws) * kPoints;
+    const int64_t steps = std::ssize(orders) - 1 + options_.draws;
     int64_t done = 0;
     for (const HeadOrder order : orders) {
       const int64_t draws = order == HeadOrder::random ? options_.draws : 1;
@@ -354,25 +355,67 @@ class Planner {
         while (path.extend()) {
         }
         std::vector<CurvePoint>& curve = drawn.emplace_back();
-        for (const int64_t removed : points(path)) {
-          const auto quality = quality_->measure(without(path.heads().first(removed)), true,
-                                                 at("curves", done++, passes));
-          curve.push_back({.removed = removed, .loss = quality.loss, .score = quality.score});
+        add_points(path, even_points(path), at("curves", done, steps), curve);
+        if (order != HeadOrder::random) {
+          add_points(path, bends(path, curve), at("curves", done, steps), curve);
         }
+        ++done;
       }
       curves[std::string(to_string(order))] = mean(drawn);
     }
   }
 
+  /// Measures the model without the first heads of a path, for each of these numbers of heads.
+  void add_points(const Path& path, const std::vector<int64_t>& removed,
+                  const ModelQuality::Progress& progress, std::vector<CurvePoint>& curve) const {
+    if (removed.empty()) return;
+    std::vector<std::vector<uint8_t>> choices;
+    for (const int64_t count : removed) choices.push_back(without(path.heads().first(count)));
+    const std::vector<ModelQuality::Quality> qualities =
+        quality_->measure_all(choices, true, progress);
+    for (size_t i = 0; i < removed.size(); ++i) {
+      const ModelQuality::Quality& quality = qualities[i + 1];
+      curve.push_back({.removed = removed[i], .loss = quality.loss, .score = quality.score});
+    }
+    std::ranges::sort(curve, {}, &CurvePoint::removed);
+  }
+
   /// Numbers of heads from none to all that may go; the same for all paths of equal steps.
-  static std::vector<int64_t> points(const Path& path) {
+  std::vector<int64_t> even_points(const Path& path) const {
     std::vector<int64_t> points;
-    const int64_t all = path.ends().back();
-    for (int64_t i = 0; i < kPoints; ++i) {
-      const int64_t count = path.reached((all * i + (kPoints - 1) / 2) / (kPoints - 1));
+    const int64_t all = path.ends().back(), gaps = options_.points - 1;
+    for (int64_t i = 0; i <= gaps; ++i) {
+      const int64_t count = path.reached((all * i + gaps / 2) / gaps);
       if (points.empty() || points.back() < count) points.push_back(count);
     }
     return points;
+  }
+
+  /// The middles of the gaps beside which the slope of a curve changes most.
+  std::vector<int64_t> bends(const Path& path, const std::vector<CurvePoint>& curve) const {
+    struct Gap {
+      int64_t middle;
+      double bend;
+    };
+    const auto slope = [&](size_t i) {  // of gap i, from point i to the next
+      return (curve[i + 1].loss - curve[i].loss) /
+             static_cast<double>(curve[i + 1].removed - curve[i].removed);
+    };
+    std::vector<Gap> gaps;
+    for (size_t i = 0; i + 1 < curve.size(); ++i) {
+      const int64_t middle = path.reached((curve[i].removed + curve[i + 1].removed) / 2);
+      if (middle == curve[i].removed) continue;
+      double change = 0;
+      if (i > 0) change = std::max(change, std::abs(slope(i) - slope(i - 1)));
+      if (i + 2 < curve.size()) change = std::max(change, std::abs(slope(i + 1) - slope(i)));
+      gaps.push_back(
+          {middle, change * static_cast<double>(curve[i + 1].removed - curve[i].removed)});
+    }
+    std::ranges::stable_sort(gaps, std::ranges::greater(), &Gap::bend);
+    gaps.resize(std::min<size_t>(gaps.size(), options_.more_points));
+    std::vector<int64_t> middles;
+    for (const Gap& gap : gaps) middles.push_back(gap.middle);
+    return middles;
   }
 
   /// Of several draws, whose steps may differ where groups of heads go: point by point, as far as

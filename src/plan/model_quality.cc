@@ -30,13 +30,43 @@ ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool 
   LossSweep sweep(model_, pooling_, set_, {.gates = gates});
   const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
   const SweepValues values = sweep.run({}, progress);
-  Quality quality{.loss = statistic.loss(values.base)};
-  check_loss(set_.task, quality.loss);
+  return quality(statistic.loss(values.base), values.labels, gates, scored, progress);
+}
+
+std::vector<ModelQuality::Quality> ModelQuality::measure_all(
+    std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) const {
+  LossSweep sweep(model_, pooling_, set_, {});
+  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+  std::vector<Ablation> ablations;
+  for (const std::vector<uint8_t>& kept : choices) {
+    Ablation& ablation = ablations.emplace_back();
+    for (int64_t head = 0; head < std::ssize(kept); ++head) {
+      if (!kept[head]) ablation.heads.push_back(head);
+    }
+  }
+  const SweepValues values = sweep.run(ablations, progress);
+  std::vector<Quality> qualities = {quality(statistic.loss(values.base), values.labels,
+                                            std::vector<float>(model_.heads(), 1), scored,
+                                            progress)};
+  for (size_t c = 0; c < choices.size(); ++c) {
+    const std::span<const int32_t> labels =
+        values.ablated_labels.empty() ? std::span<const int32_t>() : values.ablated_labels[c];
+    qualities.push_back(
+        quality(statistic.loss(values.ablated[c]), labels, gates_of(choices[c]), scored, progress));
+  }
+  return qualities;
+}
+
+ModelQuality::Quality ModelQuality::quality(double loss, std::span<const int32_t> labels,
+                                            std::span<const float> gates, bool scored,
+                                            const Progress& progress) const {
+  Quality quality{.loss = loss};
+  check_loss(set_.task, loss);
   if (!scored) return quality;
-  if (set_.task == LossTask::similarity) quality.score = 1 - quality.loss;
+  if (set_.task == LossTask::similarity) quality.score = 1 - loss;
   if (set_.task == LossTask::classify) {
     quality.score =
-        label_scores(values.labels, set_.examples.all.labels, model_.output_width()).at("accuracy");
+        label_scores(labels, set_.examples.all.labels, model_.output_width()).at("accuracy");
   }
   if (score_name() == "bleu") quality.score = bleu(gates, progress);
   return quality;

@@ -32,6 +32,11 @@ class ModelQuality {
   /// Of the model with what is kept of its heads [heads]. BLEU takes a translation of everything.
   Quality measure(std::span<const uint8_t> kept, bool scored, const Progress& progress = {}) const;
 
+  /// Of the model as it is and with each choice of heads [heads] kept, in this order. Choices share
+  /// the layers before the first head that they lose.
+  std::vector<Quality> measure_all(std::span<const std::vector<uint8_t>> choices, bool scored,
+                                   const Progress& progress = {}) const;
+
   /// What the score is; empty: the task has none.
   std::string score_name() const;
 
@@ -42,6 +47,9 @@ class ModelQuality {
   const EvaluationSet& set() const { return set_; }
 
  private:
+  /// `labels` are of classify.
+  Quality quality(double loss, std::span<const int32_t> labels, std::span<const float> gates,
+                  bool scored, const Progress& progress) const;
   double bleu(std::span<const float> gates, const Progress& progress) const;
 
   const Model& model_;

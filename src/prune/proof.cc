@@ -45,19 +45,18 @@ double rounding_of_forms(const Model& model) {
          (1 + attentions);
 }
 
-PruneProof compare_forms(const Model& written, const Model& other, const Model& model,
-                         std::span<const float> gates, const TokenBatch& source,
-                         const TokenBatch& target, const std::function<void()>& check) {
-  Difference forms, gated;
+PruneProof compare_models(const Model& written, const Model& reference,
+                          std::span<const float> gates, const TokenBatch& source,
+                          const TokenBatch& target, const std::function<void()>& check) {
+  ForwardOptions options;
+  if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
+  Difference difference;
   for_each_batch(source, target, kRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
     if (check) check();
-    const Activations rows = last_hidden(written, sources, targets);
-    forms.add(last_hidden(other, sources, targets).rows, rows.rows);
-    if (gates.empty()) return;
-    const ForwardOptions closed{.gates = {gates.data(), {1, std::ssize(gates)}}};
-    gated.add(last_hidden(model, sources, targets, closed).rows, rows.rows);
+    difference.add(last_hidden(reference, sources, targets, options).rows,
+                   last_hidden(written, sources, targets).rows);
   });
-  return {.max_difference = std::max(forms.relative(), gated.relative()),
+  return {.max_difference = difference.relative(),
           .texts = source.texts(),
           .tokens = source.rows() + target.rows()};
 }

@@ -1,4 +1,4 @@
-// The proof that a pruned model is what was meant: another form of it says the same.
+// Checks that a pruned model is what was meant: it has the hidden states of a reference.
 #pragma once
 
 #include <filesystem>
@@ -20,11 +20,11 @@ Activations last_hidden(const Model& model, const TokenBatch& source, const Toke
 /// differences of several layers add up. The rest is what layers can make of a difference.
 double rounding_of_forms(const Model& model);
 
-/// Compares the last hidden states of `written` with those of `other` and, if `gates` [heads] are
-/// given, with those of `model` with these.
-PruneProof compare_forms(const Model& written, const Model& other, const Model& model,
-                         std::span<const float> gates, const TokenBatch& source,
-                         const TokenBatch& target, const std::function<void()>& check = {});
+/// Compares the last hidden states of `written` with those of `reference` with these gates [heads];
+/// empty: all 1.
+PruneProof compare_models(const Model& written, const Model& reference,
+                          std::span<const float> gates, const TokenBatch& source,
+                          const TokenBatch& target, const std::function<void()>& check = {});
 
 /// Throws Error if the difference is more than rounding.
 void require_same(const PruneProof& proof, const Model& model, const std::filesystem::path& out);

@@ -92,9 +92,9 @@ void check_form(const Model& model, const std::filesystem::path& folder, PruneFo
                 form);
 }
 
-PruneProof prune(const Model& model, const std::filesystem::path& folder,
-                 std::span<const std::string> drop, const std::filesystem::path& out,
-                 const PruneOptions& options) {
+PrunedModel prune(const Model& model, const std::filesystem::path& folder,
+                  std::span<const std::string> drop, const std::filesystem::path& out,
+                  const PruneOptions& options) {
   const auto step = [&](std::string_view name) {
     if (options.progress) options.progress(name);
   };
@@ -111,17 +111,25 @@ PruneProof prune(const Model& model, const std::filesystem::path& folder,
   if (random_ids) texts = random_texts(model.config(), kRandomTexts, kRandomTokens, options.seed);
   step("writing");
   write_pruned(pruning, options.form, aside.path());
-  const bool masked = options.form == PruneForm::masked;
-  const FolderAside reference(aside.path().string() + ".reference");
-  write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
-  const bool as_gates = pruning.corrections.empty();
-  PruneProof result = compare_forms(
-      Model::load(aside.path(), options.load), Model::load(reference.path(), options.load), model,
-      as_gates ? std::span<const float>(pruning.gates) : std::span<const float>(), texts.source,
-      texts.target, [&] { step("proof"); });
-  result.random_ids = random_ids;
-  require_same(result, model, out);
-  if (options.finish) options.finish(aside.path());
+  PrunedModel result{.model = Model::load(aside.path(), options.load)};
+  const auto compare = [&](const Model& reference, std::span<const float> gates) {
+    result.proof = compare_models(result.model, reference, gates, texts.source, texts.target,
+                                  [&] { step("proof"); });
+  };
+  if (pruning.corrections.empty()) {
+    compare(model, pruning.gates);
+  } else {
+    const bool masked = options.form == PruneForm::masked;
+    const FolderAside reference(aside.path().string() + ".reference");
+    write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
+    compare(Model::load(reference.path(), options.load), {});
+  }
+  result.proof.random_ids = random_ids;
+  require_same(result.proof, model, out);
+  if (options.finish) {
+    options.finish(aside.path());
+    result.model = Model::load(aside.path(), options.load);
+  }
   aside.become_out();
   return result;
 }
@@ -142,13 +150,12 @@ double infidelity(const Model& model, const Model& original, const std::filesyst
 }
 
 SpeedComparison compare_speed(const Model& before, const Model& after, int64_t texts,
-                              int64_t tokens, const std::function<void()>& check) {
+                              const SpeedOptions& options) {
   using Clock = std::chrono::steady_clock;
-  constexpr size_t kFewest = 5, kMost = 101;
-  constexpr double kSeconds = 2;
-  const RandomTexts batch = random_texts(before.config(), texts, tokens, 0);
+  constexpr size_t kMost = 101;
+  const RandomTexts batch = random_texts(before.config(), texts, options.tokens, 0);
   const auto seconds = [&](const Model& model) {
-    if (check) check();
+    if (options.check) options.check();
     const auto begin = Clock::now();
     (void)last_hidden(model, batch.source, batch.target);
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -157,7 +164,8 @@ SpeedComparison compare_speed(const Model& before, const Model& after, int64_t t
   (void)seconds(after);
   std::vector<double> of_before, of_after;
   double spent = 0;
-  while (of_before.size() < kFewest || (spent < kSeconds && of_before.size() < kMost)) {
+  while (of_before.size() < options.fewest ||
+         (spent < options.seconds && of_before.size() < kMost)) {
     of_before.push_back(seconds(before));
     of_after.push_back(seconds(after));
     spent += of_before.back() + of_after.back();
@@ -168,10 +176,9 @@ SpeedComparison compare_speed(const Model& before, const Model& after, int64_t t
           .after = median(of_after)};
 }
 
-std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after, int64_t tokens,
-                                           const std::function<void()>& check) {
-  return {compare_speed(before, after, 1, tokens, check),
-          compare_speed(before, after, 8, tokens, check)};
+std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after,
+                                           const SpeedOptions& options) {
+  return {compare_speed(before, after, 1, options), compare_speed(before, after, 8, options)};
 }
 
 }  // namespace headwise

@@ -118,6 +118,16 @@ void check_one_model(const Json& data, const std::string& where) {
                .expected = "files of one study"});
 }
 
+Json new_data() { return {{"schema", 1}, {"made", {{"report_version", program_version()}}}}; }
+
+/// Leaves what the page shows.
+std::string for_page(Json data) {
+  if (data.contains("evidence")) keep_strongest(data["evidence"]);
+  if (data.contains("samples")) data["samples"] = Json(data["samples"]["samples"]);
+  shorten(data);
+  return data.dump();
+}
+
 /// Puts a value into a <script> of the page.
 void put(std::string& page, std::string_view id, std::string_view placeholder,
          std::string_view value) {
@@ -134,7 +144,7 @@ std::string report_data(const fs::path& folder) {
                  .where = folder.string(),
                  .expected = "a folder that headwise study, train or sweep wrote"});
   }
-  Json data = {{"schema", 1}, {"made", {{"report_version", program_version()}}}};
+  Json data = new_data();
   // A part that the stages can read is what the page takes it for: so `check` reads it.
   const auto add = [&](const char* part, const auto& check) {
     const fs::path file = folder / fmt::format("{}.json", part);
@@ -153,9 +163,7 @@ std::string report_data(const fs::path& folder) {
   check_one_model(data, folder.string());
   if (evidence) {
     if (!data.contains("verdict")) data["verdict"] = Json::parse(to_json(judge(*evidence)));
-    keep_strongest(data["evidence"]);
   }
-  if (data.contains("samples")) data["samples"] = Json(data["samples"]["samples"]);
   if (Json training = training_data(folder); !training.empty()) {
     data["training"] = std::move(training);
   } else {
@@ -167,8 +175,13 @@ std::string report_data(const fs::path& folder) {
                  .expected = "evidence.json, verdict.json, plan.json, log.jsonl or table.json",
                  .hint = "headwise study MODEL -o FOLDER writes one"});
   }
-  shorten(data);
-  return data.dump();
+  return for_page(std::move(data));
+}
+
+std::string report_data(const std::map<std::string, std::string>& texts) {
+  Json data = new_data();
+  for (const auto& [part, text] : texts) data[part] = Json::parse(text);
+  return for_page(std::move(data));
 }
 
 std::string report_page(std::string_view data, bool live) {

@@ -128,6 +128,10 @@ struct Evidence {
   bool operator==(const Evidence&) const = default;
 };
 
+/// Throws Error unless `left`, which an interrupted observation left in `file`, is of the same
+/// model, data and options as `now`.
+void check_continues(const Evidence& left, const Evidence& now, const std::string& file);
+
 /// The text of evidence.json, and back. Throws Error for what is no evidence; `where` names the
 /// text in messages.
 std::string to_json(const Evidence& evidence);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,16 @@ struct ImportanceOptions {
   /// settled. None: every head gets all.
   std::optional<double> race{};
 
+  /// Spend examples and draws only while they can change a conclusion. None: all of them.
+  struct Adaptive {
+    double passes = std::numeric_limits<double>::infinity();  // of ablations that may be spent
+    int64_t gradient_examples = 32;                           // a sample for gradients
+    int64_t group_examples = 32;                              // likewise for groups
+    /// Examples of the same task for heads that the set leaves undecided, or none. With `race`.
+    const EvaluationSet* more = nullptr;
+  };
+  std::optional<Adaptive> adaptive{};
+
   /// Closed together; each beside halves of it, and as many heads at random.
   std::vector<NamedHeads> groups{};
   bool layers = false;  // every attention as a group, without halves and random heads
@@ -77,18 +88,20 @@ struct ImportanceOptions {
 };
 
 /// Adds to the heads of the evidence: gradient, gradient_normalised, ablation_zero and
-/// ablation_mean, with the examples that each got as n; to its loss; to its groups ablation_zero,
+/// ablation_mean, with the examples that each got as n; to its loss, unless only gradients are
+/// asked for; to its groups ablation_zero,
 /// and of named ones ablation_zero_half, ablation_zero_random and above_random; to its pairs
 /// synergy. `folder` is the model's. Heads that the loss does not look at are left out, of groups
-/// too. Throws
-/// Error if the examples do not fit the model.
-void observe_importance(const Model& model, const std::filesystem::path& folder,
-                        const EvaluationSet& set, const ImportanceOptions& options,
-                        Evidence& evidence);
+/// too. Returns the work of all ablations, in forward passes over the set. Throws Error if the
+/// examples do not fit the model.
+double observe_importance(const Model& model, const std::filesystem::path& folder,
+                          const EvaluationSet& set, const ImportanceOptions& options,
+                          Evidence& evidence);
 
 /// Adds groups to evidence of the same model, and measures nothing else of it again. Throws Error,
-/// before it measures them, if the loss is not that of the evidence.
-void append_groups(const Model& model, const std::filesystem::path& folder,
-                   const EvaluationSet& set, const ImportanceOptions& options, Evidence& evidence);
+/// before it measures them, if the loss is not that of the evidence. Returns the work as above.
+double append_groups(const Model& model, const std::filesystem::path& folder,
+                     const EvaluationSet& set, const ImportanceOptions& options,
+                     Evidence& evidence);
 
 }  // namespace headwise

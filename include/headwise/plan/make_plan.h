@@ -50,6 +50,8 @@ struct PlanOptions {
 
   std::vector<HeadOrder> curves{};  // to be measured, beside random as their control
   int64_t draws = 5;                // of random orders, whose mean is the curve
+  int64_t points = 16;              // of a curve, from no head to all that may go, evenly spaced
+  int64_t more_points = 0;          // where a curve bends most; not of random
   int64_t step = 1;                 // greedy: heads that go before the others are measured again
   uint64_t seed = 0;
 };

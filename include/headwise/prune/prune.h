@@ -54,11 +54,17 @@ struct PruneOptions {
   std::function<void(std::string_view step)> progress{};
 };
 
-/// How far two forms of the same pruned model are apart.
+/// How far a pruned model is from what it was meant to be.
 struct PruneProof {
   double max_difference = 0;  // of last hidden states, relative to the largest of them
   int64_t texts = 0, tokens = 0;
   bool random_ids = false;
+};
+
+/// A pruned model as it was read back from its folder.
+struct PrunedModel {
+  PruneProof proof{};
+  Model model;
 };
 
 /// Throws Error if the architecture cannot have the form, whatever heads are dropped.
@@ -67,13 +73,13 @@ void check_form(const Model& model, const std::filesystem::path& folder, PruneFo
 
 /// Writes a copy of the model's folder without these heads ("L3.H1", "L3"), whole or not at all;
 /// `out` may not be there, or is an empty folder. Heads that are left keep their names, except in
-/// the uniform form. Before the folder gets its name it is loaded, and compared with the masked
-/// form (masked: with the compact one) and, without compensation, with the model with gates of 0.
-/// Throws Error if they differ by more than rounding, for heads that are not there, and for a form
-/// that the architecture cannot have.
-PruneProof prune(const Model& model, const std::filesystem::path& folder,
-                 std::span<const std::string> drop, const std::filesystem::path& out,
-                 const PruneOptions& options);
+/// the uniform form. Before the folder gets its name it is read back and compared with the model
+/// with gates of 0; with compensation, with its masked form (masked: with the compact one). Throws
+/// Error if they differ by more than rounding, for heads that are not there, and for a form that
+/// the architecture cannot have.
+PrunedModel prune(const Model& model, const std::filesystem::path& folder,
+                  std::span<const std::string> drop, const std::filesystem::path& out,
+                  const PruneOptions& options);
 
 /// The mean over texts of 1 - cosine between the pooled hidden states of two models. `folder` is
 /// where pooling is described, if it is.
@@ -86,14 +92,18 @@ struct SpeedComparison {
   double before = 0, after = 0;
 };
 
-/// Texts of `tokens`, or of what the models take at most. `check` is called between passes, and may
-/// throw.
+struct SpeedOptions {
+  int64_t tokens = 128;           // of a text, or what the models take at most
+  size_t fewest = 5;              // passes of each model,
+  double seconds = 2;             // and more of them until so much time was spent
+  std::function<void()> check{};  // called between passes; may throw
+};
+
 SpeedComparison compare_speed(const Model& before, const Model& after, int64_t texts,
-                              int64_t tokens, const std::function<void()>& check);
+                              const SpeedOptions& options);
 
 /// At batches of 1 and 8 texts.
 std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after,
-                                           int64_t tokens = 128,
-                                           const std::function<void()>& check = {});
+                                           const SpeedOptions& options = {});
 
 }  // namespace headwise

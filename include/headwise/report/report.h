@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ namespace headwise {
 /// training, whichever are there; numbers have five digits. Evidence without a verdict is judged.
 /// Throws Error for a folder with none of them, and for files that cannot be read.
 std::string report_data(const std::filesystem::path& folder);
+
+/// The same of the texts of a study by their names ("evidence", "verdict", "plan", "samples",
+/// "summary"), as the program made them.
+std::string report_data(const std::map<std::string, std::string>& texts);
 
 /// The page as one HTML document. `data` is JSON, from report_data or "null"; whatever strings are
 /// in it stay text. `live`: the page talks to the server that it came from.

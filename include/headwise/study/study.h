@@ -1,0 +1,117 @@
+// The whole pipeline on one model: observe, judge, plan, prune, report.
+//
+// Work is counted in passes: a pass is one forward pass of the unchanged model over the texts of
+// the study. A study spends examples and draws only while they can change a conclusion, and stops
+// when its budget of passes is spent. docs/study.md describes the files that it leaves.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/judge/verdict.h"
+#include "headwise/model/model.h"
+#include "headwise/observe/evidence.h"
+#include "headwise/observe/observe.h"
+#include "headwise/plan/make_plan.h"
+#include "headwise/plan/plan.h"
+#include "headwise/prune/prune_report.h"
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+/// What a study is of.
+struct StudyInput {
+  const Model& model;
+  const Tokenizer* tokenizer = nullptr;
+  std::filesystem::path folder{};  // of the model
+  LoadOptions load{};
+  double load_seconds = 0;  // that reading and hashing the model took, for the stages
+
+  ObserveData data{};
+  /// Further examples for heads that the texts leave undecided, if the budget is above the usual
+  /// one. None: the texts have to do.
+  std::optional<EvaluationSet> more{};
+  /// The model, corpora and options that the evidence is to name.
+  Evidence identity{};
+};
+
+/// What is under way.
+struct StudyProgress {
+  std::string_view stage{};
+  int64_t done = 0, total = 0;            // of the stage's work, in any unit
+  double stage_seconds = 0, seconds = 0;  // left for the stage and for all
+};
+
+struct StudyOptions {
+  // The budget; none: usual_passes. At most one is given.
+  std::optional<double> passes{};
+  std::optional<double> seconds{};  // converted to passes by timing one
+
+  /// Every head gets all examples, every group all draws, every curve all points, and
+  /// ablation_mean is measured too. No budget.
+  bool thorough = false;
+  bool resume = false;  // go on where a study of the same model, data and options was stopped
+
+  double keep = 0.75;  // the share of heads that stays
+  HeadOrder order = HeadOrder::ablation;
+  PruneForm form = PruneForm::compact;
+  bool probes = true;
+  uint64_t seed = 0;
+  std::string command{};  // for summary.json
+
+  /// Called once, before the work starts, with what it will cost.
+  std::function<void(double passes, double seconds)> started{};
+  /// May throw to stop; what is done by then can be resumed.
+  std::function<void(const StudyProgress&)> progress{};
+};
+
+struct StudyStage {
+  std::string name{};
+  double seconds = 0, passes = 0;
+  bool operator==(const StudyStage&) const = default;
+};
+
+/// Heads whose standing the budget left open, and what deciding all of them would cost.
+struct Undecided {
+  int64_t heads = 0;
+  double passes = 0;
+  int64_t examples = 0;  // that the head that needs most of them needs
+};
+
+struct Study {
+  Evidence evidence{};
+  Verdict verdict{};
+  Plan plan{};
+  PruneReport prune{};
+  std::vector<StudyStage> stages{};
+  double budget = 0;        // passes; 0: none
+  double pass_seconds = 0;  // of one pass
+  Undecided undecided{};
+  /// Multiply-adds of attention among all of a forward pass over 128 tokens, without embeddings and
+  /// output layer: removing all heads saves this share of them.
+  double attention_share = 0;
+
+  double seconds() const;  // of all stages
+  double passes() const;
+};
+
+/// The passes that a study spends unless asked otherwise: 100, or more for over 180 heads.
+double usual_passes(const Model& model);
+
+/// Throws Error if a study with these options cannot be made, before anything is measured.
+void check_study(const StudyInput& input, const StudyOptions& options,
+                 const std::filesystem::path& out);
+
+/// Studies a model and leaves the files of the study in the folder `out`, which may not be there,
+/// or be empty unless `resume`. Throws Error as its parts do.
+Study study(StudyInput input, const StudyOptions& options, const std::filesystem::path& out);
+
+/// The text of summary.json.
+std::string to_json(const Study& study, const StudyOptions& options);
+
+}  // namespace headwise

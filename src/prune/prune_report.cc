@@ -1,0 +1,67 @@
+// Measures losses of pruned models, and writes the comparison down.
+#include "headwise/prune/prune_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/observe/observe.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const LossEvidence& loss) {
+  Json json = {{"task", loss.task}, {"value", loss.value}, {"examples", loss.examples}};
+  for (const auto& [score, value] : loss.scores) json[score] = value;
+  return json;
+}
+
+Json json_of(const ModelState& state, const std::vector<SpeedComparison>& speed,
+             double SpeedComparison::*seconds) {
+  Json json = {{"heads", state.heads},
+               {"parameters", state.summary.parameters},
+               {"attention_parameters", state.summary.attention_parameters},
+               {"bytes", state.summary.bytes}};
+  if (state.loss) json["loss"] = json_of(*state.loss);
+  json["speed"] = Json::array();
+  for (const SpeedComparison& at : speed) {
+    json["speed"].push_back({{"texts", at.texts}, {"tokens", at.tokens}, {"seconds", at.*seconds}});
+  }
+  return json;
+}
+
+}  // namespace
+
+LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
+                     const EvaluationSet& set, const Model* original,
+                     const std::function<void()>& check) {
+  if (set.task == LossTask::fidelity && original != nullptr) {
+    return {.task = "fidelity",
+            .value = infidelity(model, *original, folder, set.examples.all.source,
+                                set.examples.all.target),
+            .examples = set.size()};
+  }
+  Evidence evidence = no_evidence(model);
+  ImportanceOptions options{.gradient = false, .ablation_zero = false, .ablation_mean = false};
+  options.progress = [&](std::string_view, int64_t, int64_t) {
+    if (check) check();
+  };
+  observe_importance(model, folder, set, options, evidence);
+  return *evidence.loss;
+}
+
+std::string to_json(const PruneReport& report) {
+  Json json = {{"form", report.form},
+               {"compensate", report.compensate},
+               {"folder", report.out},
+               {"before", json_of(report.before, report.speed, &SpeedComparison::before)},
+               {"after", json_of(report.after, report.speed, &SpeedComparison::after)}};
+  if (report.cut) json["cut"] = json_of(*report.cut);
+  json["proof"] = {{"max_difference", report.proof.max_difference},
+                   {"texts", report.proof.texts},
+                   {"tokens", report.proof.tokens},
+                   {"random_ids", report.proof.random_ids}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headwise

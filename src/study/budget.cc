@@ -1,0 +1,106 @@
+// Estimates costs from shapes.
+#include "study/budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/stack_layout.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kUsualPasses = 100;
+constexpr double kPassesPerHead = 0.55;  // of models with so many heads that this is more
+
+// Passes that stages were measured to cost on texts of some hundred tokens and more.
+constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kCurves = 18,
+                 kPrune = 10, kReport = 2;
+constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
+constexpr double kGroupShare = 0.3;     // of what is left after the fixed stages
+constexpr double kThoroughGroups = 41;  // ablations of a group
+constexpr double kThoroughCurves = 96;
+
+double layers_of(const Model& model) {
+  return static_cast<double>(model.config().encoder.layers() + model.config().decoder.layers());
+}
+
+/// A pass from a layer on, in passes.
+double depth(const Model& model, const AttentionSite& site) {
+  const int64_t before = site.side == Side::decoder ? model.config().encoder.layers() : 0;
+  return 1 - static_cast<double>(site.layer + before) / layers_of(model);
+}
+
+double single_ablations(const Model& model) {
+  double passes = 0;
+  for (const AttentionSite& site : model.attentions()) {
+    passes += depth(model, site) * static_cast<double>(site.heads.size());
+  }
+  return passes;
+}
+
+}  // namespace
+
+double usual_passes(const Model& model) {
+  return std::max(kUsualPasses, kPassesPerHead * static_cast<double>(model.heads()));
+}
+
+std::vector<StageBudget> stage_budgets(const StudyInput& input, std::optional<double> passes) {
+  std::vector<StageBudget> stages = {{"load", 2}};
+  const double tokens = std::max<double>(1, static_cast<double>(input.data.corpus.tokens()));
+  if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention});
+  stages.push_back({"similarity", kSimilarity + kWeights});
+  stages.push_back({"probes", kProbeTokens / tokens});
+  const bool measured = input.data.evaluation.has_value();
+  if (measured) {
+    stages.push_back({"gradients", kGradients});
+    stages.push_back({"ablation", single_ablations(input.model) * (passes ? 1 : 2)});
+    stages.push_back({"groups", passes ? 0 : kThoroughGroups * 10});
+  }
+  stages.push_back({"plan", measured ? (passes ? kCurves : kThoroughCurves) : 0});
+  stages.push_back({"prune", kPrune});
+  stages.push_back({"report", kReport});
+  if (!passes || !measured) return stages;
+  const auto stage = [&](std::string_view name) {
+    return std::ranges::find(stages, name, &StageBudget::name);
+  };
+  double left = *passes;
+  for (const StageBudget& other : stages) {
+    if (other.name != "ablation" && other.name != "groups") left -= other.passes;
+  }
+  left = std::max(0., left);
+  stage("groups")->passes = kGroupShare * left;
+  stage("ablation")->passes = (1 - kGroupShare) * left;
+  return stages;
+}
+
+double passes_of(const std::vector<StageBudget>& stages, std::string_view name) {
+  const auto found = std::ranges::find(stages, name, &StageBudget::name);
+  return found == stages.end() ? 0 : found->passes;
+}
+
+Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model) {
+  Undecided undecided;
+  if (!evidence.loss) return undecided;
+  const auto of_set = static_cast<double>(std::max<int64_t>(1, evidence.loss->examples));
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+      const std::string name = site.head_name(h);
+      const auto head = std::ranges::find(verdict.heads, name, &HeadVerdict::head);
+      if (head == verdict.heads.end() || head->standing != Standing::undecided) continue;
+      ++undecided.heads;
+      const Measure& measure = *head->importance.ablation_zero;
+      const auto n = static_cast<double>(measure.n);
+      const ConfidenceInterval& interval = *measure.interval;
+      // The end of the interval that has to pass the tolerance comes nearer with the root of n.
+      const double distance = std::abs(verdict.tolerance - measure.value);
+      const double reach = verdict.tolerance > measure.value ? interval.high - measure.value
+                                                             : measure.value - interval.low;
+      const double needed = std::min(1e9, n * std::pow(reach / std::max(distance, 1e-12), 2));
+      undecided.passes += depth(model, site) * (needed - n) / of_set;
+      undecided.examples = std::max<int64_t>(undecided.examples, std::llround(needed));
+    }
+  }
+  return undecided;
+}
+
+}  // namespace headwise

@@ -1,0 +1,28 @@
+// How many passes the stages of a study cost, and how a budget is divided among them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "headwise/study/study.h"
+
+namespace headwise {
+
+/// A stage and the passes that it may cost.
+struct StageBudget {
+  std::string name{};
+  double passes = 0;
+};
+
+/// The stages of a study in their order. Counted from shapes and numbers of tokens, never from
+/// time, so that a study gives the same bits everywhere. Ablations get what the others leave.
+/// `passes` none: a thorough study.
+std::vector<StageBudget> stage_budgets(const StudyInput& input, std::optional<double> passes);
+
+/// Passes of a stage by its name; 0 if there is none.
+double passes_of(const std::vector<StageBudget>& stages, std::string_view name);
+
+/// From the last interval of each undecided head: how many examples would decide it.
+Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model);
+
+}  // namespace headwise

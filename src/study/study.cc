@@ -1,0 +1,392 @@
+// One stage after the other; each leaves its file.
+#include "headwise/study/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "headwise/judge/category_groups.h"
+#include "headwise/judge/judge.h"
+#include "headwise/report/report.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "plan/model_cost.h"
+#include "prune/pruned_folder.h"
+#include "study/budget.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kEvidencePart = "evidence.json.part";
+constexpr const char* kStudyPart = "study.json.part";
+constexpr int64_t kGroupExamples = 32;
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The stage that a part of an observation belongs to.
+std::string stage_of(std::string_view part) {
+  static const std::map<std::string_view, std::string> kStages = {
+      {"look", "attention"},       {"treebank", "linguistic"}, {"coreference", "linguistic"},
+      {"alignment", "linguistic"}, {"relate", "similarity"},   {"weights", "similarity"},
+      {"gradient", "gradients"},   {"ablation", "ablation"},   {"repeated sequences", "probes"},
+      {"probes", "probes"},        {"translation", "ablation"}};
+  const auto at = kStages.find(part);
+  return at == kStages.end() ? std::string(part) : at->second;
+}
+
+PlanOptions plan_options(const StudyOptions& options, HeadOrder order) {
+  return {.keep = options.keep,
+          .order = order,
+          .uniform = options.form == PruneForm::uniform,
+          .seed = options.seed};
+}
+
+class StudyRun {
+ public:
+  StudyRun(StudyInput input, const StudyOptions& options, fs::path out)
+      : input_(std::move(input)), options_(options), out_(std::move(out)) {}
+
+  Study run() {
+    make_folder(out_);
+    Evidence so_far = input_.identity;
+    so_far.options["study"] = asked_for();
+    if (!options_.thorough) so_far.options["race"] = fmt::format("{}", kUsualTolerance);
+    if (options_.resume) resume(so_far);
+    begin();
+    observe(std::move(so_far));
+    judge_heads();
+    if (input_.data.evaluation && !study_.verdict.categories.empty()) ablate_groups();
+    make_plan();
+    cut();
+    finish();
+    return std::move(study_);
+  }
+
+ private:
+  /// The options that a resumed study must share.
+  std::string asked_for() const {
+    std::string budget = options_.thorough ? "thorough" : "usual passes";
+    if (options_.passes) budget = fmt::format("{} passes", *options_.passes);
+    if (options_.seconds) budget = fmt::format("{} s", *options_.seconds);
+    return fmt::format("keep {}, order {}, form {}, {}", options_.keep, to_string(options_.order),
+                       to_string(options_.form), budget);
+  }
+
+  /// Reads what an earlier run left.
+  void resume(Evidence& so_far) {
+    if (!is_there(out_ / kStudyPart)) return;
+    const std::string where = (out_ / kStudyPart).string();
+    const nlohmann::json json = parse_json(read_file(where, kMostBytes), where);
+    const JsonObject root(json, where);
+    study_.budget = root.number("budget");
+    study_.pass_seconds = root.number("pass_seconds");
+    for (const JsonObject& stage : root.objects("stages")) {
+      study_.stages.push_back({.name = stage.text("name"), .seconds = stage.number("seconds")});
+    }
+    const fs::path part = out_ / kEvidencePart;
+    if (!is_there(part)) return;
+    Evidence left = evidence_from_json(read_file(part, kMostBytes), part.string());
+    check_continues(left, so_far, part.string());
+    so_far = std::move(left);
+  }
+
+  /// Times a pass, and divides the budget.
+  void begin() {
+    begin_stage("load");
+    if (study_.stages.empty()) {
+      study_.stages.push_back({.name = "load", .seconds = input_.load_seconds});
+      study_.pass_seconds = time_pass();
+      study_.budget = budget();
+      end_stage();
+    }
+    std::optional<double> passes;
+    if (!options_.thorough) passes = study_.budget;
+    budgets_ = stage_budgets(input_, passes);
+    if (options_.started) {
+      double all = 0;
+      for (const StageBudget& stage : budgets_) all += stage.passes;
+      options_.started(all, all * study_.pass_seconds);
+    }
+  }
+
+  double budget() const {
+    if (options_.thorough) return 0;
+    if (options_.passes) return *options_.passes;
+    if (options_.seconds) return *options_.seconds / study_.pass_seconds;
+    return usual_passes(input_.model);
+  }
+
+  /// The faster of two: the first one also fills caches.
+  double time_pass() {
+    double fastest = 0;
+    for (int run = 0; run < 2; ++run) {
+      const auto begin = Clock::now();
+      if (input_.data.evaluation) {
+        study_.prune.before.loss =
+            loss_of(input_.model, input_.folder, *input_.data.evaluation, nullptr, check());
+      } else {
+        for (const ObservedText& text : input_.data.corpus.texts) {
+          report(0, 1);
+          TokenBatch source, target;
+          source.add(text.ids, text.types);
+          if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
+          (void)(target.texts() > 0 ? input_.model.hidden(source, target)
+                                    : input_.model.hidden(source));
+        }
+      }
+      const double seconds = std::max(1e-6, seconds_since(begin));
+      fastest = run == 0 ? seconds : std::min(fastest, seconds);
+    }
+    return fastest;
+  }
+
+  void observe(Evidence so_far) {
+    ObserveOptions options{.probes = options_.probes, .seed = options_.seed};
+    ImportanceOptions& importance = options.importance;
+    importance.load = input_.load;
+    importance.ablation_mean = options_.thorough;
+    if (!options_.thorough) {
+      importance.race = kUsualTolerance;
+      importance.adaptive = {.passes = passes_of(budgets_, "ablation")};
+      if (input_.more && study_.budget > usual_passes(input_.model)) {
+        importance.adaptive->more = &*input_.more;
+      }
+    }
+    begin_stage("attention");
+    options.progress = [&](const std::string& part, int64_t done, int64_t total) {
+      if (const std::string stage = stage_of(part); stage != stage_) {
+        end_stage();
+        begin_stage(stage);
+      }
+      report(done, total);
+    };
+    options.saved = [&](const Evidence& evidence) {
+      end_stage();
+      save(evidence);
+      begin_stage(stage_);
+    };
+    study_.evidence =
+        headwise::observe(input_.model, input_.tokenizer, input_.data, options, std::move(so_far));
+    end_stage();
+  }
+
+  void judge_heads() {
+    study_.verdict = judge(study_.evidence);
+    write_file_whole(out_ / "verdict.json", to_json(study_.verdict));
+  }
+
+  void ablate_groups() {
+    begin_stage("groups");
+    if (std::ranges::find(study_.evidence.finished, "groups") == study_.evidence.finished.end()) {
+      ImportanceOptions options{.groups = category_groups(study_.verdict, input_.model),
+                                .seed = options_.seed,
+                                .load = input_.load};
+      if (!options_.thorough) {
+        options.adaptive = {.passes = passes_of(budgets_, "groups"),
+                            .group_examples = kGroupExamples};
+      }
+      options.progress = [&](std::string_view, int64_t done, int64_t total) {
+        report(done, total);
+      };
+      append_groups(input_.model, input_.folder, *input_.data.evaluation, options, study_.evidence);
+      study_.evidence.finished.push_back("groups");
+    }
+    judge_heads();
+    end_stage();
+    save(study_.evidence);
+  }
+
+  void make_plan() {
+    begin_stage("plan");
+    const fs::path file = out_ / "plan.json";
+    if (options_.resume && is_there(file)) {
+      study_.plan = plan_from_json(read_file(file, kMostBytes), file.string());
+      return;
+    }
+    PlanOptions options = plan_options(options_, options_.order);
+    PlanData data{.folder = input_.folder, .model = &input_.model, .tokenizer = input_.tokenizer};
+    if (input_.data.evaluation) {
+      data.evaluation = &*input_.data.evaluation;
+      options.curves = {options.order};
+      if (!options_.thorough) {
+        options.draws = 2;
+        options.points = 5;
+        options.more_points = 3;
+      }
+    }
+    data.progress = [&](std::string_view, int64_t done, int64_t total) { report(done, total); };
+    study_.plan = plan(study_.verdict, options, data);
+    write_file_whole(file, to_json(study_.plan));
+    end_stage();
+    save(study_.evidence);
+  }
+
+  void cut() {
+    begin_stage("prune");
+    const fs::path folder = out_ / "model";
+    if (options_.resume) fs::remove_all(folder);
+    PruneOptions options{.form = options_.form, .seed = options_.seed, .load = input_.load};
+    const bool two = input_.model.config().encoder_decoder();
+    for (const ObservedText& text : input_.data.corpus.texts) {
+      if (two && text.decoder_ids.empty()) continue;  // of a treebank
+      options.source.add(text.ids, text.types);
+      if (two) options.target.add(text.decoder_ids);
+    }
+    options.progress = [&](std::string_view) { report(0, 1); };
+    const PrunedModel pruned =
+        headwise::prune(input_.model, input_.folder, study_.plan.drop, folder, options);
+    PruneReport& report = study_.prune;
+    report.form = to_string(options_.form);
+    report.compensate = to_string(options.compensate);
+    report.out = folder.string();
+    report.proof = pruned.proof;
+    report.before.heads = input_.model.heads();
+    report.before.summary = summarize(input_.folder);
+    report.after = {.heads = input_.model.heads() - std::ssize(study_.plan.drop),
+                    .summary = summarize(folder)};
+    if (input_.data.evaluation) {
+      report.before.loss = study_.evidence.loss;
+      report.after.loss =
+          loss_of(pruned.model, folder, *input_.data.evaluation, &input_.model, check());
+    }
+    SpeedOptions speed{.check = check()};
+    if (!options_.thorough) {
+      speed.fewest = 3;
+      speed.seconds = study_.pass_seconds;
+    }
+    report.speed = compare_speed(input_.model, pruned.model, speed);
+    study_.attention_share = attention_share(report.before.summary, input_.model.heads());
+    end_stage();
+  }
+
+  static double attention_share(const ModelSummary& summary, int64_t heads) {
+    const auto work = [&](uint8_t kept) {
+      return static_cast<double>(cost_of(summary, std::vector<uint8_t>(heads, kept)).multiply_adds);
+    };
+    return 1 - work(0) / work(1);
+  }
+
+  void finish() {
+    begin_stage("report");
+    const std::string samples = sample_maps(input_.model, input_.tokenizer, input_.data.corpus);
+    write_file_whole(out_ / "samples.json", samples);
+    study_.undecided = undecided_heads(study_.verdict, study_.evidence, input_.model);
+    const std::string evidence = to_json(study_.evidence);
+    write_file_whole(out_ / "evidence.json", evidence);
+    const auto page = [&] {
+      return report_page(report_data({{"evidence", evidence},
+                                      {"verdict", to_json(study_.verdict)},
+                                      {"plan", to_json(study_.plan)},
+                                      {"samples", samples},
+                                      {"summary", to_json(study_, options_)}}));
+    };
+    end_stage();
+    write_file_whole(out_ / "report.html", page());
+    write_file_whole(out_ / "summary.json", to_json(study_, options_));
+    for (const char* part : {kEvidencePart, kStudyPart}) fs::remove(out_ / part);
+  }
+
+  void begin_stage(std::string name) {
+    stage_ = std::move(name);
+    begin_ = Clock::now();
+  }
+
+  /// Adds the time since the stage began, or went on.
+  void end_stage() {
+    auto stage = std::ranges::find(study_.stages, stage_, &StudyStage::name);
+    if (stage == study_.stages.end()) {
+      stage = study_.stages.insert(stage, {.name = stage_});
+    }
+    stage->seconds += seconds_since(begin_);
+    begin_ = Clock::now();
+    for (StudyStage& one : study_.stages) one.passes = one.seconds / study_.pass_seconds;
+  }
+
+  /// What a later run needs to go on.
+  void save(const Evidence& evidence) const {
+    Json json = {{"budget", study_.budget},
+                 {"pass_seconds", study_.pass_seconds},
+                 {"stages", Json::array()}};
+    for (const StudyStage& stage : study_.stages) {
+      json["stages"].push_back({{"name", stage.name}, {"seconds", stage.seconds}});
+    }
+    write_file_whole(out_ / kStudyPart, json.dump() + "\n");
+    write_file_whole(out_ / kEvidencePart, to_json(evidence));
+  }
+
+  std::function<void()> check() {
+    return [this] { report(0, 1); };
+  }
+
+  void report(int64_t done, int64_t total) const {
+    if (!options_.progress) return;
+    const double spent = seconds_since(begin_);
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+    double left = std::max(0., passes_of(budgets_, stage_) * study_.pass_seconds - spent);
+    if (share > 0.05) left = spent / share - spent;
+    double later = 0;
+    const auto stage = std::ranges::find(budgets_, stage_, &StageBudget::name);
+    for (auto at = stage; at != budgets_.end(); ++at) {
+      if (at != stage) later += at->passes * study_.pass_seconds;
+    }
+    options_.progress({.stage = stage_,
+                       .done = done,
+                       .total = total,
+                       .stage_seconds = left,
+                       .seconds = left + later});
+  }
+
+  StudyInput input_;
+  const StudyOptions& options_;
+  fs::path out_;
+  Study study_;
+  std::vector<StageBudget> budgets_;
+  std::string stage_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+double Study::seconds() const {
+  double sum = 0;
+  for (const StudyStage& stage : stages) sum += stage.seconds;
+  return sum;
+}
+
+double Study::passes() const { return seconds() / pass_seconds; }
+
+void check_study(const StudyInput& input, const StudyOptions& options, const fs::path& out) {
+  const bool left = is_there(out / kStudyPart);
+  if (fs::exists(out) &&
+      !(fs::is_directory(out) && (fs::is_empty(out) || (options.resume && left)))) {
+    throw Error({.what = "the folder of a study must be new or empty",
+                 .where = out.string(),
+                 .got = left ? "a study that was stopped" : "a folder with other files",
+                 .hint = left ? "continue it with --resume, or name another folder with -o"
+                              : "name another folder with -o"});
+  }
+  check_outside(input.folder, out);
+  check_form(input.model, input.folder, options.form, input.load);
+  // Throws if no plan can meet the budget: one that draws heads needs no evidence.
+  plan(judge(no_evidence(input.model)), plan_options(options, HeadOrder::random),
+       {.folder = input.folder});
+}
+
+Study study(StudyInput input, const StudyOptions& options, const fs::path& out) {
+  check_study(input, options, out);
+  return StudyRun(std::move(input), options, out).run();
+}
+
+}  // namespace headwise

@@ -1,0 +1,69 @@
+// A study as the text of summary.json.
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "headwise/core/parallel.h"
+#include "headwise/kernels/simd.h"
+#include "headwise/study/study.h"
+#include "report/page.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32] = "";
+  if (const std::tm* utc = std::gmtime(&now)) std::strftime(text, sizeof text, "%Y-%m-%d", utc);
+  return text;
+}
+
+}  // namespace
+
+std::string to_json(const Study& study, const StudyOptions& options) {
+  const Verdict& verdict = study.verdict;
+  std::map<std::string, int64_t> roles, standings;
+  for (const HeadVerdict& head : verdict.heads) {
+    std::set<std::string> own;  // a head may have a role for several relations
+    for (const Role& role : head.roles) own.insert(role.role);
+    for (const std::string& role : own) ++roles[role];
+    if (head.standing) ++standings[std::string(to_string(*head.standing))];
+  }
+  Json json = {{"schema", 1},
+               {"model", verdict.model.name},
+               {"architecture", verdict.model.architecture},
+               {"sha256", verdict.model.sha256},
+               {"heads", verdict.heads.size()},
+               {"roles", roles},
+               {"standings", standings},
+               {"undecided",
+                {{"heads", study.undecided.heads},
+                 {"passes", study.undecided.passes},
+                 {"examples", study.undecided.examples}}},
+               {"clusters", verdict.clusters},
+               {"dropped", study.plan.drop},
+               {"attention_share", study.attention_share},
+               {"prune", Json::parse(to_json(study.prune))},
+               {"stages", Json::array()},
+               {"passes", {{"spent", study.passes()}, {"pass_seconds", study.pass_seconds}}},
+               {"seconds", study.seconds()},
+               {"made",
+                {{"command", options.command},
+                 {"version", program_version()},
+                 {"seed", options.seed},
+                 {"threads", threads()},
+                 {"simd", simd_target()},
+                 {"date", today()}}}};
+  if (study.budget > 0) json["passes"]["budget"] = study.budget;
+  for (const StudyStage& stage : study.stages) {
+    json["stages"].push_back(
+        {{"name", stage.name}, {"seconds", stage.seconds}, {"passes", stage.passes}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headwise
