@@ -40,7 +40,8 @@ headwise_package(libfmt-dev fmt 9)
 headwise_package(libhwy-dev hwy 1.0.3)
 headwise_package(pkg-config PkgConfig "")
 headwise_module(libutf8proc-dev utf8proc libutf8proc)
-headwise_module(libsentencepiece-dev sentencepiece sentencepiece)
+# Debian 13's sentencepiece.pc requires protobuf-lite, and its package does not bring it.
+headwise_module("libsentencepiece-dev libprotobuf-dev" sentencepiece sentencepiece)
 headwise_package(zlib1g-dev ZLIB "")
 # Headers only: the installed library does not need these.
 headwise_package(nlohmann-json3-dev nlohmann_json 3.11)
