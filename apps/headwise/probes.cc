@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/text/sample_text.h"
 #include "io/file.h"
 #include "json_writer.h"
 #include "verb.h"
@@ -71,8 +72,11 @@ std::string for_people(const Probes& probes, const ProbeLexicon& lexicon,
   row(probes.coreference.size(), "pronouns with two names", "coreference.tsv");
   row(probes.fields.size(), "lists of words of four semantic fields", "fields.tsv");
   row(probes.rare.size(), "sentences with one rare word", "rare.tsv");
-  text += fmt::format("{:>9}  {:<44}{}\n", "", "the words, to start another language from",
-                      "lexicon.json");
+  const auto further = [&](const char* what, const char* file) {
+    text += fmt::format("{:>9}  {:<44}{}\n", "", what, file);
+  };
+  further("the words, to start another language from", "lexicon.json");
+  further("the built-in text, a sentence per line", "text.txt");
   std::string examples = example_of(probes.sentences);
   if (!probes.coreference.empty()) {
     const CoreferenceItem& item = probes.coreference.front();
@@ -114,7 +118,7 @@ std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std
   for (const auto& [relation, count] : relations) json.field(relation, count);
   json.end_object();
   json.field("files", std::vector<std::string>{"sentences.conllu", "coreference.tsv", "fields.tsv",
-                                               "rare.tsv", "lexicon.json"});
+                                               "rare.tsv", "lexicon.json", "text.txt"});
   json.end_object();
   return json.take();
 }
@@ -134,6 +138,7 @@ void write_probes(const ProbesOptions& options, CommonOptions common) {
   write_file_whole(folder / "fields.tsv", to_tsv(probes.fields));
   write_file_whole(folder / "rare.tsv", to_tsv(probes.rare));
   write_file_whole(folder / "lexicon.json", lexicon.source());
+  write_file_whole(folder / "text.txt", fmt::format("{}{}", sample_text(), longer_sample_text()));
   deliver(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
                               : for_people(probes, lexicon, folder.string()));
 }
@@ -145,7 +150,8 @@ void add_probes(CLI::App& app, CommonOptions& common) {
   CLI::App& verb = add_verb(
       app, "probes", "The built-in probe sentences, with their answers, as files",
       "-o is the folder that they are written to: sentences with trees (CoNLL-U), pronouns with\n"
-      "names (the columns of GAP), semantic fields and rare words. See docs/probes.md.\n\n"
+      "names (the columns of GAP), semantic fields and rare words; and the built-in text. See\n"
+      "docs/probes.md.\n\n"
       "Example:\n"
       "  headwise probes -o ./probes",
       common, [options, &common] { write_probes(*options, common); });

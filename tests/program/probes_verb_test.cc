@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/text/probes.h"
+#include "headwise/text/sample_text.h"
 #include "io/io_testing.h"
 #include "program/program.h"
 
@@ -28,6 +29,8 @@ TEST(ProbesVerb, WritesWhatReadsBack) {
   EXPECT_EQ(read_gap(out / "coreference.tsv"), probe_coreference(english, 50, 3));
   EXPECT_EQ(contents_of(out / "fields.tsv"), to_tsv(probe_fields(english, 50, 3)));
   EXPECT_EQ(contents_of(out / "rare.tsv"), to_tsv(probe_rare(english, 50, 3)));
+  EXPECT_EQ(contents_of(out / "text.txt"),
+            std::string(sample_text()) + std::string(longer_sample_text()));
 
   const json summary = json::parse(result.out);
   EXPECT_EQ(summary["sentences"], 50);
