@@ -25,7 +25,7 @@
 namespace headwise {
 namespace {
 
-enum Purpose : uint32_t { kHalves = 0x6209, kRandom };
+enum : uint32_t { kHalves = 0x6209, kRandom };
 
 constexpr int64_t kPairsAtOnce = 512;  // whose losses of all examples are in memory
 

@@ -29,7 +29,7 @@
 namespace headwise {
 namespace {
 
-enum Purpose : uint32_t { kDraw = 0x7102 };
+enum : uint32_t { kDraw = 0x7102 };
 
 constexpr int64_t kPoints = 16;  // of a curve
 

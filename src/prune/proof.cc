@@ -12,7 +12,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kRows = 1024;  // of a batch
+constexpr int64_t kProofRows = 1024;  // of a batch
 
 /// The largest difference of hidden states, and the largest of these.
 struct Difference {
@@ -49,14 +49,15 @@ PruneProof compare_forms(const Model& written, const Model& other, const Model& 
                          std::span<const float> gates, const TokenBatch& source,
                          const TokenBatch& target, const std::function<void()>& check) {
   Difference forms, gated;
-  for_each_batch(source, target, kRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
-    if (check) check();
-    const Activations rows = last_hidden(written, sources, targets);
-    forms.add(last_hidden(other, sources, targets).rows, rows.rows);
-    if (gates.empty()) return;
-    const ForwardOptions closed{.gates = {gates.data(), {1, std::ssize(gates)}}};
-    gated.add(last_hidden(model, sources, targets, closed).rows, rows.rows);
-  });
+  for_each_batch(source, target, kProofRows,
+                 [&](const TokenBatch& sources, const TokenBatch& targets) {
+                   if (check) check();
+                   const Activations rows = last_hidden(written, sources, targets);
+                   forms.add(last_hidden(other, sources, targets).rows, rows.rows);
+                   if (gates.empty()) return;
+                   const ForwardOptions closed{.gates = {gates.data(), {1, std::ssize(gates)}}};
+                   gated.add(last_hidden(model, sources, targets, closed).rows, rows.rows);
+                 });
   return {.max_difference = std::max(forms.relative(), gated.relative()),
           .texts = source.texts(),
           .tokens = source.rows() + target.rows()};
