@@ -113,8 +113,8 @@ std::string vectors_for_people(const HeadArray& array, const std::vector<std::st
   return text;
 }
 
-std::string for_people(const Session& session, const Input& input,
-                       const std::vector<HeadArray>& arrays, const AttendOptions& options) {
+std::string arrays_text(const Session& session, const Input& input,
+                        const std::vector<HeadArray>& arrays, const AttendOptions& options) {
   const Color color = choose_color(options.color);
   std::string text = caption(session, input) + "\n";
   for (const HeadArray& array : arrays) {
@@ -182,7 +182,7 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
       if (common.json) {
         write_json(json, session, input, arrays, options.what, common.out_is_array());
       } else if (!common.out_is_array()) {
-        text += for_people(session, input, arrays, options) + "\n";
+        text += arrays_text(session, input, arrays, options) + "\n";
       }
       progress.advance(1);
     }

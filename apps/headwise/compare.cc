@@ -101,7 +101,7 @@ std::string json_of(const ModelMatch& match, const ObservedCorpus& corpus) {
 }
 
 /// A table per layer, some pairs in a line.
-std::string for_people(const ModelMatch& match, const ObservedCorpus& corpus) {
+std::string match_text(const ModelMatch& match, const ObservedCorpus& corpus) {
   constexpr size_t kPairs = 4;
   std::string text = fmt::format(
       "js {:.4f} between matched heads in the mean, {:.4f} by chance (0: the same maps)\n"
@@ -144,7 +144,7 @@ void compare(const CompareVerb& verb, const CommonOptions& common) {
                                           progress->advance(done - std::exchange(before, done));
                                         }});
   progress.reset();
-  deliver(common, common.json ? json_of(match, corpus) : for_people(match, corpus));
+  deliver(common, common.json ? json_of(match, corpus) : match_text(match, corpus));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 struct Cancelled {};
 
-const Busy kStopping = {.detail = {.what = "the server is being stopped"}, .retry_after = 5};
+const Busy kServerStopping = {.detail = {.what = "the server is being stopped"}, .retry_after = 5};
 
 Busy too_slow() {
   return {.detail = {.what = "the answer took too long",
@@ -74,7 +74,7 @@ void Engine::run(const std::function<void()>& work) {
   waiting->work = work;
   {
     const Lock lock(mutex_);
-    if (stopping_) throw kStopping;
+    if (stopping_) throw kServerStopping;
     if (short_.size() >= limits_.waiting) {
       throw Busy{.detail = {.what = "too many requests wait for the model",
                             .got = fmt::format("{} that wait", short_.size()),
@@ -98,7 +98,7 @@ void Engine::run(const std::function<void()>& work) {
 
 std::string Engine::start(const std::string& kind, Job work) {
   const Lock lock(mutex_);
-  if (stopping_) throw kStopping;
+  if (stopping_) throw kServerStopping;
   const auto queued = std::ranges::count_if(
       jobs_, [](const auto& job) { return job->status.state == JobState::queued; });
   if (static_cast<size_t>(queued) >= limits_.jobs) {
@@ -186,9 +186,9 @@ void Engine::do_short(Lock& lock) {
     next->work();
     next->done.set_value();
   } catch (const Interrupted&) {
-    next->done.set_exception(std::make_exception_ptr(kStopping));
+    next->done.set_exception(std::make_exception_ptr(kServerStopping));
   } catch (const Cancelled&) {
-    next->done.set_exception(std::make_exception_ptr(stopping ? kStopping : too_slow()));
+    next->done.set_exception(std::make_exception_ptr(stopping ? kServerStopping : too_slow()));
   } catch (...) {
     next->done.set_exception(std::current_exception());
   }

@@ -47,7 +47,7 @@ std::string as_json(const OnnxExport& made) {
   return json.take();
 }
 
-std::string for_people(const OnnxExport& made) {
+std::string export_text(const OnnxExport& made) {
   std::string text;
   for (const OnnxGraph& graph : made.graphs) {
     text += fmt::format("{}\n  from  {}\n  to    {}\n", graph.file.string(),
@@ -64,7 +64,7 @@ void export_model(const ExportOptions& options, const CommonOptions& common) {
   OnnxOptions how{.load = {.allow_nonfinite = options.allow_nonfinite}};
   if (options.external_data) how.largest_file = 0;
   const OnnxExport made = export_onnx(find_model(options.model), options.onnx, how);
-  deliver(common, common.json ? as_json(made) : for_people(made));
+  deliver(common, common.json ? as_json(made) : export_text(made));
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ std::string comparison_table(const Comparison& c) {
   return text;
 }
 
-std::string for_people(const ModelSummary& summary, const std::optional<std::string>& tokenizer,
+std::string model_text(const ModelSummary& summary, const std::optional<std::string>& tokenizer,
                        const std::optional<Comparison>& comparison) {
   const ModelConfig& config = summary.config;
   std::string text = fmt::format("{}: {}\n\n", architecture_of(config), to_string(config.task));
@@ -250,7 +250,7 @@ void inspect(const InspectOptions& options, const CommonOptions& common) {
   const std::optional<std::string> tokenizer = tokenizer_kind(folder);
   const std::optional<Comparison> comparison = compare(summary, options.tokens);
   deliver(common, common.json ? as_json(summary, tokenizer, comparison)
-                              : for_people(summary, tokenizer, comparison));
+                              : model_text(summary, tokenizer, comparison));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace headwise::program {
 namespace {
 
-constexpr size_t kShown = 3;  // heads per line
+constexpr size_t kShownHeads = 3;  // heads per line
 
 struct Column {
   const char* title;
@@ -90,10 +90,11 @@ std::string standing_out(const Evidence& evidence) {
     if (heads.empty()) continue;
     std::ranges::stable_sort(heads, {}, &std::pair<double, std::string>::first);
     text += fmt::format("{:<20}", line.title);
-    for (size_t i = 0; i < std::min(kShown, heads.size()); ++i) {
+    for (size_t i = 0; i < std::min(kShownHeads, heads.size()); ++i) {
       text += fmt::format("  {} {:.2f}", heads[i].second, -heads[i].first);
     }
-    if (heads.size() > kShown) text += fmt::format("  and {} more", heads.size() - kShown);
+    if (heads.size() > kShownHeads)
+      text += fmt::format("  and {} more", heads.size() - kShownHeads);
     text += "\n";
   }
   return text.empty() ? text : "\nheads that stand out\n" + text;
@@ -114,10 +115,10 @@ std::string importance(const Evidence& evidence) {
   for (auto& [standing, all] : heads) {
     std::ranges::stable_sort(all, {}, &std::pair<double, std::string>::first);
     text += fmt::format("{:<14}{:>4} ", to_string(standing), all.size());
-    for (size_t i = 0; i < std::min(kShown, all.size()); ++i) {
+    for (size_t i = 0; i < std::min(kShownHeads, all.size()); ++i) {
       text += fmt::format("  {} {:+.4f}", all[i].second, -all[i].first);
     }
-    text += all.size() > kShown ? "  …\n" : "\n";
+    text += all.size() > kShownHeads ? "  …\n" : "\n";
   }
   if (text.empty()) return text;
   return fmt::format(

@@ -62,8 +62,8 @@ std::string example_of(const std::vector<TreeSentence>& sentences) {
                      chosen->text, chosen->words[subject->head].form, subject->form, farthest);
 }
 
-std::string for_people(const Probes& probes, const ProbeLexicon& lexicon,
-                       const std::string& folder) {
+std::string probes_text(const Probes& probes, const ProbeLexicon& lexicon,
+                        const std::string& folder) {
   std::string text = fmt::format("{} probes in {}\n\n", lexicon.language(), folder);
   const auto row = [&](size_t count, const char* what, const char* file) {
     text += fmt::format("{:>9}  {:<44}{}\n", grouped(static_cast<int64_t>(count)), what, file);
@@ -140,7 +140,7 @@ void write_probes(const ProbesOptions& options, CommonOptions common) {
   write_file_whole(folder / "lexicon.json", lexicon.source());
   write_file_whole(folder / "text.txt", fmt::format("{}{}", sample_text(), longer_sample_text()));
   deliver(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
-                              : for_people(probes, lexicon, folder.string()));
+                              : probes_text(probes, lexicon, folder.string()));
 }
 
 }  // namespace

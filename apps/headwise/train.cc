@@ -19,8 +19,8 @@ struct TrainOptions {
   bool resume = false;
 };
 
-std::string for_people(const TrainSummary& summary, const TrainSettings& settings,
-                       const std::string& folder) {
+std::string training_text(const TrainSummary& summary, const TrainSettings& settings,
+                          const std::string& folder) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<12}{}\n", name, value);
@@ -60,7 +60,7 @@ void train(const TrainOptions& options, CommonOptions common) {
     throw Interrupted();
   }
   deliver(common, common.json ? to_json(*summary, settings)
-                              : for_people(*summary, settings, folder.string()));
+                              : training_text(*summary, settings, folder.string()));
 }
 
 }  // namespace

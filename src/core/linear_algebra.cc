@@ -11,6 +11,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/nan.h"
+
 namespace headwise {
 namespace {
 
@@ -18,7 +20,6 @@ using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMaj
 using Columns = Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 Eigen::Map<const Rows> map(const DoubleMatrix& matrix) {

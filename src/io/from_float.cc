@@ -10,22 +10,22 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kPanel = 1 << 20;  // values for one thread at a time
+constexpr int64_t kWritePanel = 1 << 20;  // values for one thread at a time
 
-struct F64 {
+struct ToF64 {
   static double bits(float x) { return x; }
 };
-struct F32 {
+struct ToF32 {
   static float bits(float x) { return x; }
 };
-struct BF16 {
+struct ToBF16 {
   static uint16_t bits(float x) {
     const auto u = std::bit_cast<uint32_t>(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(u >> 16 | 0x40u);  // NaN
     return static_cast<uint16_t>((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
   }
 };
-struct F16 {
+struct ToF16 {
   static uint16_t bits(float x) {
     const auto u = std::bit_cast<uint32_t>(x);
     const uint32_t sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
@@ -45,8 +45,8 @@ struct F16 {
 };
 
 template <class Type>
-void convert(std::span<const float> values, std::byte* out) {
-  parallel_panels(std::ssize(values), kPanel, [&](int64_t begin, int64_t end) {
+void write_as(std::span<const float> values, std::byte* out) {
+  parallel_panels(std::ssize(values), kWritePanel, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto bits = Type::bits(values[i]);
       std::memcpy(out + i * static_cast<int64_t>(sizeof(bits)), &bits, sizeof(bits));
@@ -59,13 +59,13 @@ void convert(std::span<const float> values, std::byte* out) {
 void from_float(Dtype dtype, std::span<const float> values, std::span<std::byte> out) {
   switch (dtype) {
     case Dtype::kF64:
-      return convert<F64>(values, out.data());
+      return write_as<ToF64>(values, out.data());
     case Dtype::kBF16:
-      return convert<BF16>(values, out.data());
+      return write_as<ToBF16>(values, out.data());
     case Dtype::kF16:
-      return convert<F16>(values, out.data());
+      return write_as<ToF16>(values, out.data());
     default:
-      return convert<F32>(values, out.data());
+      return write_as<ToF32>(values, out.data());
   }
 }
 

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-constexpr size_t kBlock = 64;
+constexpr size_t kBlockBytes = 64;
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr std::array<uint32_t, 64> kRound = {
@@ -51,16 +51,16 @@ void Sha256::take(const std::byte* block) {
 }
 
 void Sha256::add(std::span<const std::byte> bytes) {
-  const size_t held = size_ % kBlock;
+  const size_t held = size_ % kBlockBytes;
   size_ += bytes.size();
   if (held > 0) {
-    const size_t more = std::min(kBlock - held, bytes.size());
+    const size_t more = std::min(kBlockBytes - held, bytes.size());
     std::copy_n(bytes.begin(), more, rest_.begin() + held);
     bytes = bytes.subspan(more);
-    if (held + more < kBlock) return;
+    if (held + more < kBlockBytes) return;
     take(rest_.data());
   }
-  for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) take(bytes.data());
+  for (; bytes.size() >= kBlockBytes; bytes = bytes.subspan(kBlockBytes)) take(bytes.data());
   std::ranges::copy(bytes, rest_.begin());
 }
 
@@ -68,7 +68,7 @@ std::string Sha256::finish() {
   const uint64_t bits = size_ * 8;
   const std::byte one{0x80}, zero{0};
   add(std::span(&one, 1));
-  while (size_ % kBlock != kBlock - 8) add(std::span(&zero, 1));
+  while (size_ % kBlockBytes != kBlockBytes - 8) add(std::span(&zero, 1));
   std::array<std::byte, 8> length;
   for (int i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(bits >> (56 - 8 * i));
   add(length);

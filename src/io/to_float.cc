@@ -13,7 +13,8 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kPanel = 1 << 22;  // values for one thread: for fewer, waking another is dearer
+constexpr int64_t kReadPanel =
+    1 << 22;                         // values for one thread: for fewer, waking another is dearer
 constexpr int64_t kBlock = 1 << 12;  // values whose checks are joined before one looks at them
 
 template <class T>
@@ -24,19 +25,19 @@ T load(const std::byte* bytes, int64_t i) {
 }
 
 // For each float type: the bits of a value as stored, and the value.
-struct F64 {
+struct FromF64 {
   using Bits = double;
   static float value(double x) { return static_cast<float>(x); }
 };
-struct F32 {
+struct FromF32 {
   using Bits = uint32_t;
   static float value(uint32_t x) { return std::bit_cast<float>(x); }
 };
-struct BF16 {
+struct FromBF16 {
   using Bits = uint16_t;
   static float value(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
 };
-struct F16 {
+struct FromF16 {
   using Bits = uint16_t;
   static uint32_t mask(bool condition) { return condition ? ~0u : 0u; }
   static float value(uint16_t x) {
@@ -55,7 +56,7 @@ struct F16 {
 bool is_finite(float x) { return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
 
 template <class Type>
-void convert(const std::byte* bytes, float* out, int64_t size) {
+void read_as(const std::byte* bytes, float* out, int64_t size) {
   for (int64_t i = 0; i < size; ++i) out[i] = Type::value(load<typename Type::Bits>(bytes, i));
 }
 
@@ -77,18 +78,18 @@ int64_t search(const std::byte* bytes, int64_t begin, int64_t end) {
 /// Calls work(type) with the type that `dtype` stands for.
 template <class Work>
 void for_type(Dtype dtype, const Work& work) {
-  if (dtype == Dtype::kF64) work(F64());
-  if (dtype == Dtype::kF32) work(F32());
-  if (dtype == Dtype::kF16) work(F16());
-  if (dtype == Dtype::kBF16) work(BF16());
+  if (dtype == Dtype::kF64) work(FromF64());
+  if (dtype == Dtype::kF32) work(FromF32());
+  if (dtype == Dtype::kF16) work(FromF16());
+  if (dtype == Dtype::kBF16) work(FromBF16());
 }
 
 }  // namespace
 
 void to_float(Dtype dtype, std::span<const std::byte> bytes, std::span<float> out) {
   for_type(dtype, [&]<class Type>(Type) {
-    parallel_panels(static_cast<int64_t>(out.size()), kPanel, [&](int64_t begin, int64_t end) {
-      convert<Type>(bytes.data() + begin * sizeof(typename Type::Bits), out.data() + begin,
+    parallel_panels(static_cast<int64_t>(out.size()), kReadPanel, [&](int64_t begin, int64_t end) {
+      read_as<Type>(bytes.data() + begin * sizeof(typename Type::Bits), out.data() + begin,
                     end - begin);
     });
   });
@@ -98,7 +99,7 @@ int64_t first_not_finite(Dtype dtype, std::span<const std::byte> bytes) {
   std::atomic<int64_t> first = INT64_MAX;
   for_type(dtype, [&]<class Type>(Type) {
     const int64_t size = static_cast<int64_t>(bytes.size() / sizeof(typename Type::Bits));
-    parallel_panels(size, kPanel, [&](int64_t begin, int64_t end) {
+    parallel_panels(size, kReadPanel, [&](int64_t begin, int64_t end) {
       const int64_t found = search<Type>(bytes.data(), begin, end);
       if (found == end) return;
       for (int64_t known = first; found < known && !first.compare_exchange_weak(known, found);) {

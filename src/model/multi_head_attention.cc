@@ -65,7 +65,7 @@ View<float, 2> room_like(Buffer& buffer, View<const float, 2> other) {
   return room(buffer, other.extent(0), other.extent(1));
 }
 
-struct Linear {
+struct Projection {
   View<const float, 2> x, weights;
   View<const float, 2> dy;
   View<float, 2> dx;  // or none
@@ -75,7 +75,7 @@ struct Linear {
   View<float, 1> dbias;     // or none
 };
 
-void backward(const Linear& linear) {
+void backward(const Projection& linear) {
   if (linear.dx.data() != nullptr) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
   }

@@ -19,7 +19,7 @@
 namespace headwise {
 namespace {
 
-View<float, 2> room(Buffer& buffer, int64_t rows, int64_t columns) {
+View<float, 2> room_for(Buffer& buffer, int64_t rows, int64_t columns) {
   return {buffer.at_least(checked_mul(rows, columns)), {rows, columns}};
 }
 
@@ -182,7 +182,8 @@ class VariantPass::Run {
 
   View<const float, 2> pick(View<const float, 2> rows, const Sequences& some,
                             const Sequences& all) {
-    const View<float, 2> picked = room(pass_.out_, std::ssize(some.positions), parts_.config.width);
+    const View<float, 2> picked =
+        room_for(pass_.out_, std::ssize(some.positions), parts_.config.width);
     pick_rows(rows, find_rows(some, all), picked);
     return picked;
   }
@@ -196,13 +197,13 @@ class VariantPass::Run {
     const TextRows& rows = last ? wanted_ : stage.all;
     const int64_t width = heads.extent(1) * heads.extent(2);
     // The memory of heads is needed for what follows.
-    View<float, 2> kept = room(pass_.heads_, rows.rows(), width);
+    View<float, 2> kept = room_for(pass_.heads_, rows.rows(), width);
     const View<const float, 2> joined(heads.data(), {heads.extent(0), width});
     if (last) {
       const std::vector<int64_t> indices =
           find_rows(Sequences(rows, 1, false), Sequences(stage.all, 1, false));
       pick_rows(joined, indices, kept);
-      const View<float, 2> some = room(pass_.some_sum_, rows.rows(), sum.extent(1));
+      const View<float, 2> some = room_for(pass_.some_sum_, rows.rows(), sum.extent(1));
       pick_rows(sum, indices, some);
       sum = some;
     } else {
@@ -231,7 +232,7 @@ class VariantPass::Run {
         (stop.kind == AttentionKind::self ? block.self() : *block.cross()).attention;
     const View<const float, 2> weights = attention.weights().output();  // [C, H Dv]
     const int64_t T = sum.extent(0), C = sum.extent(1), Dv = z.extent(2);
-    const View<float, 2> delta = room(pass_.delta_, T, Dv);
+    const View<float, 2> delta = room_for(pass_.delta_, T, Dv);
     bool first = true;
     for (const HeadChange& change : variant) {
       if (stop_of(change.head) != stop) continue;
@@ -271,7 +272,7 @@ class VariantPass::Run {
                     View<const float, 2> sum, View<const float, 3> z, View<const float, 2> source) {
     const Stage& stage = stages_[at];
     const int64_t V = std::ssize(chunk), T = sum.extent(0), C = sum.extent(1);
-    View<float, 2> x = room(pass_.rows_, V * T, C);
+    View<float, 2> x = room_for(pass_.rows_, V * T, C);
     for (int64_t v = 0; v < V; ++v) {
       form(variants_[chunk[v]], stop, sum, z, x.rows(v * T, (v + 1) * T));
     }
@@ -336,7 +337,7 @@ class VariantPass::Run {
     of_some.positions = wanted.positions;
     of_some.cross_offsets = rest.by_text ? wanted.groups : wanted.offsets;
     later.lay_out(wanted, wanted_.texts(), rest.variants, rest.by_text);
-    const View<float, 2> out = room(pass_.out_, std::ssize(wanted.positions), x.extent(1));
+    const View<float, 2> out = room_for(pass_.out_, std::ssize(wanted.positions), x.extent(1));
     blocks.back().forward_some(x, input, find_rows(wanted, sequences), of_some, pass_.scratch_,
                                out);
     return finished(stage, out);
@@ -351,7 +352,7 @@ class VariantPass::Run {
     if (embedded_target_.rows.data() == nullptr) {
       embedded_target_ = stage.stack->embed(*stage.batch, stage.all.positions);
     }
-    const View<float, 2> x = room(pass_.target_rows_, V * T, C);
+    const View<float, 2> x = room_for(pass_.target_rows_, V * T, C);
     for (int64_t v = 0; v < V; ++v) {
       std::copy_n(embedded_target_.rows.data(), T * C, &x(v * T, 0));
     }
@@ -371,7 +372,7 @@ class VariantPass::Run {
   /// From variant by variant to text by text.
   View<float, 2> turned(View<const float, 2> x, const TextRows& rows, int64_t variants,
                         const Sequences& by_text) {
-    const View<float, 2> out = room(pass_.turned_, x.extent(0), x.extent(1));
+    const View<float, 2> out = room_for(pass_.turned_, x.extent(0), x.extent(1));
     for (int64_t b = 0; b < rows.texts(); ++b) {
       const int64_t count = rows.offsets[b + 1] - rows.offsets[b];
       for (int64_t v = 0; v < variants; ++v) {

@@ -11,14 +11,14 @@ namespace headwise {
 namespace {
 
 /// A row of the decoder, and the source tokens that it should look at.
-struct Item {
+struct AlignedItem {
   int64_t row = 0;
   std::span<const int32_t> right{};
 };
 
 /// The rows of a text that are about to write an aligned token (1 ahead), or that read it (0).
-std::vector<Item> items_of(const ObservedText& text, int64_t ahead) {
-  std::vector<Item> items;
+std::vector<AlignedItem> items_of(const ObservedText& text, int64_t ahead) {
+  std::vector<AlignedItem> items;
   for (int64_t t = ahead; t < std::ssize(text.aligned); ++t) {
     if (!text.aligned[t].empty()) items.push_back({t - ahead, text.aligned[t]});
   }
@@ -35,7 +35,7 @@ class AlignedRows {
     std::map<int64_t, Answers::Halves> offsets;  // how often each is right
     for (const ObservedText& text : context.corpus.texts) {
       first_.push_back(answers.all());
-      for (const Item& item : items_of(text, ahead_)) {
+      for (const AlignedItem& item : items_of(text, ahead_)) {
         const int64_t half = answers.all() % 2;
         ++answers.items[half];
         for (const int32_t key : item.right) ++offsets[key - item.row][half];
@@ -48,7 +48,7 @@ class AlignedRows {
   void add(const ObservedCorpus& corpus, int64_t text, const AttentionSite& site, int64_t first,
            View<const int32_t, 2> largest) {
     int64_t number = first_[text];
-    for (const Item& item : items_of(corpus.texts[text], ahead_)) {
+    for (const AlignedItem& item : items_of(corpus.texts[text], ahead_)) {
       for (int64_t h = 0; h < largest.extent(1); ++h) {
         answers.right[site.first + h][number % 2] +=
             std::ranges::binary_search(item.right, largest(first + item.row, h));

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kHiddenShare = 0.15;
 
-enum Purpose : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples };
+enum : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples };
 
 constexpr std::pair<const char*, LossTask> kTasks[] = {
     {"lm", LossTask::lm},

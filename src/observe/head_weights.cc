@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/linear_algebra.h"
+#include "core/nan.h"
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
 #include "observe/composition.h"
 
 namespace headwise {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// What one projection of a head reads, or writes: the space that its rows [D, C] span.
 struct Subspace {

@@ -2,22 +2,20 @@
 #include "observe/loss_sweep.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "core/nan.h"
 #include "headwise/core/parallel.h"
 #include "model/stack_layout.h"
 
 namespace headwise {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 /// Sums up what heads say.
-class OutputSums : public ForwardObserver {
+class OutputMeans : public ForwardObserver {
  public:
-  explicit OutputSums(const Model& model) {
+  explicit OutputMeans(const Model& model) {
     for (const AttentionSite& site : model.attentions()) {
       for (size_t h = 0; h < site.heads.size(); ++h) sums_.emplace_back(site.value_dim);
     }
@@ -69,7 +67,7 @@ std::span<const float> LossSweep::mean_output(int64_t head, const Progress& prog
 }
 
 void LossSweep::measure_means(const Progress& progress) {
-  OutputSums sums(model_);
+  OutputMeans sums(model_);
   ForwardOptions options{.observer = &sums};
   if (!options_.gates.empty()) options.gates = {options_.gates.data(), {1, model_.heads()}};
   // All rows of the set count, also those of examples that are not scored.

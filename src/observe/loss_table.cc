@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "core/nan.h"
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
@@ -18,9 +18,9 @@
 namespace headwise {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint32_t kResample = 0xB0075;
-constexpr int64_t kRowsAtOnce = 512;  // of values, so that what is kept of their changes is bounded
+constexpr int64_t kValuesAtOnce =
+    512;  // of values, so that what is kept of their changes is bounded
 
 /// From the smallest; NaN comes last.
 std::vector<int32_t> order_of(std::span<const double> values) {
@@ -188,8 +188,8 @@ std::vector<std::optional<ConfidenceInterval>> LossStatistic::intervals(
   if (!has_intervals()) return std::vector<std::optional<ConfidenceInterval>>(values.size());
   const Row of_base = row(base);
   std::vector<std::optional<ConfidenceInterval>> intervals;
-  for (size_t begin = 0; begin < values.size(); begin += kRowsAtOnce) {
-    const size_t count = std::min<size_t>(kRowsAtOnce, values.size() - begin);
+  for (size_t begin = 0; begin < values.size(); begin += kValuesAtOnce) {
+    const size_t count = std::min<size_t>(kValuesAtOnce, values.size() - begin);
     const std::vector<double> changes =
         resampled(values.subspan(begin, count), of_base, resamples, seed);
     for (size_t a = 0; a < count; ++a) {

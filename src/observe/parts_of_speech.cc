@@ -15,9 +15,9 @@
 namespace headwise {
 namespace {
 
-constexpr double kStrength = 0.01;     // of the regularisation
-constexpr uint32_t kPurpose = 0x7a65;  // of the seed that tags are drawn with
-constexpr int64_t kRowsAtOnce = 1024;
+constexpr double kStrength = 0.01;        // of the regularisation
+constexpr uint32_t kTagPurpose = 0x7a65;  // of the seed that tags are drawn with
+constexpr int64_t kTaggedRowsAtOnce = 1024;
 
 /// A token, the tag of its word, and the one that was drawn for words of this form.
 struct TaggedToken {
@@ -40,7 +40,7 @@ class TaggedTexts {
       up_to.push_back((up_to.empty() ? 0 : up_to.back()) + count);
     }
     tags_ = std::ssize(up_to);
-    Random random(derived_seed(context.seed, 0, 0, kPurpose));
+    Random random(derived_seed(context.seed, 0, 0, kTagPurpose));
     std::unordered_map<std::string, int32_t> drawn;  // by form
     const auto draw = [&](const std::string& form) {
       const auto [at, is_new] = drawn.try_emplace(form, 0);
@@ -128,7 +128,7 @@ class PartsOfSpeech : public Watcher {
       const int64_t D = z.extent(2);
       std::vector<double> x;
       for (int64_t begin = 0, end; begin < std::ssize(rows_); begin = end) {
-        end = std::min(begin + kRowsAtOnce, std::ssize(rows_));
+        end = std::min(begin + kTaggedRowsAtOnce, std::ssize(rows_));
         x.resize((end - begin) * D);
         for (int64_t r = begin; r < end; ++r) {
           for (int64_t d = 0; d < D; ++d) x[(r - begin) * D + d] = z(rows_[r], h, d);

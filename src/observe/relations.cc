@@ -23,7 +23,7 @@ struct Candidate {
 };
 
 /// An item: a word whose prediction is right if it is one of some words.
-struct Item {
+struct RelationItem {
   int32_t question = 0;  // which relation and direction
   int32_t half = 0;
   int64_t first = 0, end = 0;  // its answers
@@ -73,13 +73,13 @@ class Questions {
     }
   }
 
-  bool is_right(const Item& item, int64_t word) const {
+  bool is_right(const RelationItem& item, int64_t word) const {
     return std::find(words.begin() + item.first, words.begin() + item.end, word) !=
            words.begin() + item.end;
   }
 
   std::vector<Answers> answers;
-  std::vector<Item> items;
+  std::vector<RelationItem> items;
   std::vector<int64_t> words;  // the answers of items
 
  private:
@@ -198,7 +198,7 @@ class Relations : public Watcher {
  private:
   void score(int64_t head, const RowWord& word, int64_t prediction) {
     for (int64_t i = word.first; i < word.end; ++i) {
-      const Item& item = questions_.items[i];
+      const RelationItem& item = questions_.items[i];
       questions_.answers[item.question].right[head][item.half] +=
           questions_.is_right(item, prediction);
     }

@@ -20,7 +20,7 @@
 namespace headwise {
 namespace {
 
-constexpr uint32_t kPurpose = 0x72657065;
+constexpr uint32_t kRepeatPurpose = 0x72657065;
 
 /// The ids that a random sequence may have.
 std::vector<int32_t> ordinary_ids(const ModelConfig& config, const Tokenizer* tokenizer,
@@ -181,7 +181,7 @@ RepeatedSequences repeated_sequences(const ModelConfig& config, const Tokenizer*
     return sequence;
   };
   for (int64_t i = 0; i < count; ++i) {
-    Random random(derived_seed(seed, i, 0, kPurpose));
+    Random random(derived_seed(seed, i, 0, kRepeatPurpose));
     result.ids.push_back(twice(wrapping.before, draw(ids, length, random)));
     result.ids.back().insert(result.ids.back().end(), wrapping.after.begin(), wrapping.after.end());
     if (!two_sides) continue;

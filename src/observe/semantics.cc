@@ -17,7 +17,7 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kRowsPerText = 256;
-constexpr uint32_t kPurpose = 0x5E3A0001;
+constexpr uint32_t kSemanticsPurpose = 0x5E3A0001;
 
 /// The rows of a side whose weights are compared with cosines.
 struct ChosenRows {
@@ -77,8 +77,9 @@ class Semantics : public Watcher {
     int64_t longest = 0;
     for (int64_t b = 0; b < tokens.texts(); ++b) {
       const int64_t keys = tokens.offsets[b + 1] - tokens.offsets[b];
-      positions[b] = choose_below(
-          kRowsPerText, keys, Random(derived_seed(context_.seed, batch_->texts[b], 0, kPurpose)));
+      positions[b] =
+          choose_below(kRowsPerText, keys,
+                       Random(derived_seed(context_.seed, batch_->texts[b], 0, kSemanticsPurpose)));
       first[b + 1] = first[b] + std::ssize(positions[b]);
       longest = std::max(longest, keys);
     }

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "core/nan.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
@@ -20,9 +21,7 @@
 namespace headwise {
 namespace {
 
-enum Purpose : uint32_t { kOrder = 0x7101 };
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+enum : uint32_t { kOrder = 0x7101 };
 
 constexpr std::pair<std::string_view, HeadOrder> kOrders[] = {
     {"gradient", HeadOrder::gradient},       {"ablation", HeadOrder::ablation},

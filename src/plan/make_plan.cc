@@ -29,7 +29,7 @@
 namespace headwise {
 namespace {
 
-enum Purpose : uint32_t { kDraw = 0x7102 };
+enum : uint32_t { kDraw = 0x7102 };
 
 /// The heads that go along an order, as far as was asked for.
 class Path {

@@ -12,7 +12,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kRows = 1024;  // of a batch
+constexpr int64_t kProofRows = 1024;  // of a batch
 
 /// The largest difference of hidden states, and the largest of these.
 struct Difference {
@@ -51,7 +51,7 @@ PruneProof compare_models(const Model& written, const Model& reference,
   ForwardOptions options;
   if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
   Difference difference;
-  for_each_batch(source, target, kRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
+  for_each_batch(source, target, kProofRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
     if (check) check();
     difference.add(last_hidden(reference, sources, targets, options).rows,
                    last_hidden(written, sources, targets).rows);

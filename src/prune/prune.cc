@@ -21,7 +21,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kRows = 1024;  // of a batch
+constexpr int64_t kSampleRows = 1024;  // of a batch
 constexpr int64_t kRandomTexts = 4, kRandomTokens = 64;
 
 constexpr std::array kForms = {std::pair{"masked", PruneForm::masked},
@@ -138,14 +138,15 @@ double infidelity(const Model& model, const Model& original, const std::filesyst
                   const TokenBatch& source, const TokenBatch& target) {
   const SentencePooling pooling = SentencePooling::find_or_mean(folder);
   double sum = 0;
-  for_each_batch(source, target, kRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
-    const auto& offsets = (targets.texts() > 0 ? targets : sources).offsets;
-    const Activations a = pooling.embed(last_hidden(model, sources, targets).rows, offsets);
-    const Activations b = pooling.embed(last_hidden(original, sources, targets).rows, offsets);
-    for (int64_t i = 0; i < a.rows.extent(0); ++i) {
-      sum += cosine_distance(a.rows, i, b.rows, i);
-    }
-  });
+  for_each_batch(
+      source, target, kSampleRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
+        const auto& offsets = (targets.texts() > 0 ? targets : sources).offsets;
+        const Activations a = pooling.embed(last_hidden(model, sources, targets).rows, offsets);
+        const Activations b = pooling.embed(last_hidden(original, sources, targets).rows, offsets);
+        for (int64_t i = 0; i < a.rows.extent(0); ++i) {
+          sum += cosine_distance(a.rows, i, b.rows, i);
+        }
+      });
   return sum / static_cast<double>(std::max<int64_t>(1, source.texts()));
 }
 

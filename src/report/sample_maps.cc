@@ -11,7 +11,7 @@
 namespace headwise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kTexts = 4;
 constexpr int64_t kLikedTokens = 16, kMostTokens = 96;
@@ -30,8 +30,8 @@ std::vector<const ObservedText*> chosen(const ObservedCorpus& corpus) {
   return texts;
 }
 
-Json tokens_of(const Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
-  Json tokens = Json::array();
+OrderedJson tokens_of(const Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
+  OrderedJson tokens = OrderedJson::array();
   for (const int32_t id : ids) {
     tokens.push_back(tokenizer == nullptr ? std::to_string(id) : tokenizer->token(id));
   }
@@ -42,12 +42,12 @@ Json tokens_of(const Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
 
 std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
                         const ObservedCorpus& corpus) {
-  Json samples = Json::array();
+  OrderedJson samples = OrderedJson::array();
   for (const ObservedText* text : chosen(corpus)) {
     HeadMaps maps;
     TokenBatch source, target;
     source.add(text->ids, text->types);
-    Json sample = {{"tokens", tokens_of(tokenizer, text->ids)}};
+    OrderedJson sample = {{"tokens", tokens_of(tokenizer, text->ids)}};
     if (text->decoder_ids.empty()) {
       (void)model.hidden(source, {.observer = &maps});
     } else {
@@ -58,8 +58,8 @@ std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
     sample["maps"] = std::move(maps.json);
     samples.push_back(std::move(sample));
   }
-  return Json{{"schema", 1}, {"samples", std::move(samples)}}.dump(-1, ' ', false,
-                                                                   Json::error_handler_t::replace) +
+  return OrderedJson{{"schema", 1}, {"samples", std::move(samples)}}.dump(
+             -1, ' ', false, OrderedJson::error_handler_t::replace) +
          "\n";
 }
 

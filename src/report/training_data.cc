@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kMostLogBytes = size_t{1} << 30;
 constexpr size_t kMostSteps = 400, kMostHeadRecords = 100;
 
 struct Log {
@@ -26,7 +26,7 @@ struct Log {
 
 /// A line that has no end yet is being written by a training that runs.
 Log read_log(const fs::path& file) {
-  const std::string contents = read_file(file, kMostBytes);
+  const std::string contents = read_file(file, kMostLogBytes);
   Log log;
   size_t number = 0;
   std::string_view text = contents;

@@ -25,7 +25,7 @@ bool stands_alone(char c) {
 }
 
 /// As Python's str.split() sees it.
-bool is_space(char32_t c) {
+bool is_python_space(char32_t c) {
   constexpr char32_t kFirstSeparator = 0x1C, kLastSeparator = 0x1F;
   return (c >= kFirstSeparator && c <= kLastSeparator) || (text::flags_of(c) & text::kSpace);
 }
@@ -42,7 +42,7 @@ void strip_end(std::string& text) {
   while (!text.empty()) {
     size_t at = text.size();
     const char32_t last = text::previous_char(text, at);
-    if (!is_space(last)) return;
+    if (!is_python_space(last)) return;
     text.resize(at);
   }
 }
@@ -108,7 +108,7 @@ Tokens tokenize_13a(const std::string& line) {
   bool inside = false;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const bool space = is_space(text::next_char(text, at));
+    const bool space = is_python_space(text::next_char(text, at));
     if (!space) {
       if (!inside) tokens.emplace_back();
       tokens.back().append(text, begin, at - begin);

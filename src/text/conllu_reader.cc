@@ -16,13 +16,13 @@
 namespace headwise {
 namespace {
 
-constexpr size_t kColumns = 10;
+constexpr size_t kColumnCount = 10;
 constexpr int64_t kMostWordsOfToken = 100;  // so that finding them in it stays cheap
 
 // What stands in which column.
 constexpr size_t kId = 0, kForm = 1, kUpos = 3, kHead = 6, kRelation = 7, kMisc = 9;
 
-using Columns = std::array<std::string_view, kColumns>;
+using Columns = std::array<std::string_view, kColumnCount>;
 
 bool is_space(char32_t c) { return (text::flags_of(c) & text::kSpace) != 0; }
 
@@ -179,11 +179,11 @@ void ConlluReader::read_line(std::string_view line, Draft& draft) const {
   size_t count = 0;
   for (size_t begin = 0, end; begin <= line.size(); begin = end + 1, ++count) {
     end = std::min(line.find('\t', begin), line.size());
-    if (count < kColumns) columns[count] = line.substr(begin, end - begin);
+    if (count < kColumnCount) columns[count] = line.substr(begin, end - begin);
   }
-  if (count != kColumns) {
+  if (count != kColumnCount) {
     refuse(at, "a line has other columns", fmt::format("{} ({})", count, quote(line)),
-           fmt::format("{}, separated by tabs", kColumns),
+           fmt::format("{}, separated by tabs", kColumnCount),
            "sentences are separated by lines that are quite empty");
   }
   const std::string_view id = columns[kId];

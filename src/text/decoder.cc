@@ -22,9 +22,10 @@ void replace_all(std::string& text, std::string_view old, std::string_view now) 
   text = out.append(text, from);
 }
 
-class Sequence : public Decoder {
+class SequenceDecoder : public Decoder {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<const Decoder>> steps) : steps_(std::move(steps)) {}
+  explicit SequenceDecoder(std::vector<std::unique_ptr<const Decoder>> steps)
+      : steps_(std::move(steps)) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (const auto& step : steps_) step->apply(tokens);
   }
@@ -33,9 +34,10 @@ class Sequence : public Decoder {
   std::vector<std::unique_ptr<const Decoder>> steps_;
 };
 
-class WordPiece : public Decoder {
+class WordPieceDecoder : public Decoder {
  public:
-  WordPiece(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  WordPieceDecoder(std::string prefix, bool cleanup)
+      : prefix_(std::move(prefix)), cleanup_(cleanup) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
@@ -57,7 +59,7 @@ class WordPiece : public Decoder {
   bool cleanup_;
 };
 
-class ByteLevel : public Decoder {
+class ByteLevelDecoder : public Decoder {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::string bytes;
@@ -68,9 +70,9 @@ class ByteLevel : public Decoder {
   }
 };
 
-class Metaspace : public Decoder {
+class MetaspaceDecoder : public Decoder {
  public:
-  Metaspace(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
+  MetaspaceDecoder(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       replace_all(tokens[i], mark_, i == 0 && prefixed_ ? "" : " ");
@@ -132,9 +134,9 @@ class Fuse : public Decoder {
   }
 };
 
-class Strip : public Decoder {
+class StripDecoder : public Decoder {
  public:
-  Strip(std::string content, size_t start, size_t stop)
+  StripDecoder(std::string content, size_t start, size_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
@@ -155,9 +157,9 @@ class Strip : public Decoder {
   size_t stop_;
 };
 
-class Replace : public Decoder {
+class ReplaceDecoder : public Decoder {
  public:
-  Replace(std::unique_ptr<const Pattern> pattern, std::string content)
+  ReplaceDecoder(std::unique_ptr<const Pattern> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   void apply(std::vector<std::string>& tokens) const override {
     std::vector<Match> matches;
@@ -200,26 +202,26 @@ std::unique_ptr<const Decoder> make_decoder(const JsonObject& part) {
   if (type == "Sequence") {
     std::vector<std::unique_ptr<const Decoder>> steps;
     for (const JsonObject& step : part.objects("decoders")) steps.push_back(make_decoder(step));
-    return std::make_unique<Sequence>(std::move(steps));
+    return std::make_unique<SequenceDecoder>(std::move(steps));
   }
   if (type == "WordPiece") {
-    return std::make_unique<WordPiece>(part.text("prefix"), part.boolean("cleanup"));
+    return std::make_unique<WordPieceDecoder>(part.text("prefix"), part.boolean("cleanup"));
   }
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
   if (type == "Metaspace") {
     const bool never = part.optional_text("prepend_scheme") == "never" ||
                        part.optional_boolean("add_prefix_space") == false;
-    return std::make_unique<Metaspace>(single_char(part, "replacement"), !never);
+    return std::make_unique<MetaspaceDecoder>(single_char(part, "replacement"), !never);
   }
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Strip") {
-    return std::make_unique<Strip>(single_char(part, "content"),
-                                   static_cast<size_t>(part.integer("start")),
-                                   static_cast<size_t>(part.integer("stop")));
+    return std::make_unique<StripDecoder>(single_char(part, "content"),
+                                          static_cast<size_t>(part.integer("start")),
+                                          static_cast<size_t>(part.integer("stop")));
   }
   if (type == "Replace") {
-    return std::make_unique<Replace>(make_pattern(part, "pattern"), part.text("content"));
+    return std::make_unique<ReplaceDecoder>(make_pattern(part, "pattern"), part.text("content"));
   }
   if (type == "BPEDecoder") return std::make_unique<WordSuffix>(part.text("suffix"));
   part.refuse("type", "tokenizer: a decoder that is not known",

@@ -15,9 +15,9 @@
 namespace headwise {
 namespace {
 
-constexpr size_t kMostSentences = 4;  // of a text, the pronoun's included
-constexpr size_t kMostBytes = 2000;   // of a text
-constexpr size_t kMostOpen = 100;     // mentions at once
+constexpr size_t kMostSentences = 4;     // of a text, the pronoun's included
+constexpr size_t kMostTextBytes = 2000;  // of a text
+constexpr size_t kMostOpen = 100;        // mentions at once
 
 struct Mention {
   std::string entity{}, type{};  // type empty: the file has none
@@ -31,7 +31,7 @@ struct Sentence {
   std::vector<Mention> mentions{};  // by where they begin
 };
 
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split_parts(std::string_view text) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find('-', begin), text.size());
@@ -44,7 +44,7 @@ std::vector<std::string_view> split(std::string_view text) {
 struct Parts {
   size_t entity = 0, type = std::string_view::npos;
   explicit Parts(std::string_view names) {
-    const std::vector<std::string_view> all = split(names);
+    const std::vector<std::string_view> all = split_parts(names);
     for (size_t i = 0; i < all.size(); ++i) {
       if (all[i] == "eid" || all[i] == "GRP") entity = i;
       if (all[i] == "etype" || all[i] == "entity") type = i;
@@ -92,7 +92,7 @@ class Mentions {
   }
 
   void open(std::string_view inside, const EntityBrackets& brackets) {
-    const std::vector<std::string_view> parts = split(inside);
+    const std::vector<std::string_view> parts = split_parts(inside);
     if (parts.size() <= parts_.entity || parts[parts_.entity].empty()) {
       refuse(brackets.line, "a mention without an entity", quote(inside),
              fmt::format("{} parts with \"-\" between them", parts_.entity + 1),
@@ -118,7 +118,7 @@ class Mentions {
 
   /// The innermost open mention of the entity that closes.
   size_t find(std::string_view inside, const EntityBrackets& brackets) const {
-    const std::vector<std::string_view> parts = split(inside);
+    const std::vector<std::string_view> parts = split_parts(inside);
     const std::string_view entity = parts[parts.size() > parts_.entity ? parts_.entity : 0];
     const std::string_view name = entity.substr(0, entity.find('['));
     for (size_t i = open_.size(); i-- > 0;) {
@@ -174,7 +174,7 @@ struct Place {
 template <class Fits>
 Place nearest(const std::deque<Sentence>& sentences, const Mention& pronoun, const Fits& fits) {
   size_t bytes = 0;
-  for (size_t s = sentences.size(); s-- > 0 && bytes <= kMostBytes;) {
+  for (size_t s = sentences.size(); s-- > 0 && bytes <= kMostTextBytes;) {
     const std::vector<Mention>& mentions = sentences[s].mentions;
     for (size_t m = mentions.size(); m-- > 0;) {
       const Place place{s, &mentions[m]};
@@ -211,7 +211,7 @@ void add_item(const std::deque<Sentence>& sentences, const Mention& pronoun,
     if (s == wrong.sentence) item.wrong = shifted(*wrong.mention);
     if (s + 1 == sentences.size()) item.pronoun = shifted(pronoun);
     item.text += sentences[s].text;
-    if (item.text.size() > kMostBytes) return;
+    if (item.text.size() > kMostTextBytes) return;
   }
   items.push_back(std::move(item));
 }

@@ -17,10 +17,10 @@
 namespace headwise {
 namespace {
 
-constexpr std::array<std::string_view, 11> kColumns = {
+constexpr std::array<std::string_view, 11> kColumnNames = {
     "ID",      "Text", "Pronoun",  "Pronoun-offset", "A",  "A-offset",
     "A-coref", "B",    "B-offset", "B-coref",        "URL"};
-enum Column { kId, kText, kPronoun, kPronounAt, kA, kAAt, kAIs, kB, kBAt, kBIs, kUrl };
+enum Column { kItemId, kText, kPronoun, kPronounAt, kA, kAAt, kAIs, kB, kBAt, kBIs, kUrl };
 
 [[noreturn]] void refuse(const LineReader& lines, const char* what, std::string got,
                          std::string expected, const char* hint = "") {
@@ -31,7 +31,7 @@ enum Column { kId, kText, kPronoun, kPronounAt, kA, kAAt, kAIs, kB, kBAt, kBIs, 
                .hint = hint});
 }
 
-std::vector<std::string_view> split(std::string_view line) {
+std::vector<std::string_view> split_cells(std::string_view line) {
   std::vector<std::string_view> cells;
   for (size_t begin = 0, end; begin <= line.size(); begin = end + 1) {
     end = std::min(line.find('\t', begin), line.size());
@@ -44,18 +44,18 @@ std::vector<std::string_view> split(std::string_view line) {
 class Row {
  public:
   explicit Row(const LineReader& lines, std::string_view header) : lines_(lines) {
-    const std::vector<std::string_view> names = split(header);
+    const std::vector<std::string_view> names = split_cells(header);
     columns_ = names.size();
     for (size_t c = 0; c < kUrl; ++c) {
-      at_[c] = static_cast<size_t>(std::ranges::find(names, kColumns[c]) - names.begin());
+      at_[c] = static_cast<size_t>(std::ranges::find(names, kColumnNames[c]) - names.begin());
       if (at_[c] < columns_) continue;
-      refuse(lines_, "a column is missing", quote(header), quote(kColumns[c]) + " among them",
+      refuse(lines_, "a column is missing", quote(header), quote(kColumnNames[c]) + " among them",
              "the first line names the columns, separated by tabs");
     }
   }
 
   void set(std::string_view line) {
-    cells_ = split(line);
+    cells_ = split_cells(line);
     if (cells_.size() == columns_) return;
     refuse(lines_, "a line has other columns", fmt::format("{} ({})", cells_.size(), quote(line)),
            fmt::format("{}, as in the first line", columns_),
@@ -120,7 +120,7 @@ std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file) {
     const bool is_a = row.flag(kAIs), is_b = row.flag(kBIs);
     if (is_a == is_b) continue;
     if (is_b) std::swap(a, b);
-    items.push_back({.id = std::string(row[kId]),
+    items.push_back({.id = std::string(row[kItemId]),
                      .text = std::string(row[kText]),
                      .pronoun = pronoun,
                      .right = a,
@@ -130,7 +130,7 @@ std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file) {
 }
 
 std::string to_gap(const std::vector<CoreferenceItem>& items) {
-  std::string out = fmt::format("{}\n", fmt::join(kColumns, "\t"));
+  std::string out = fmt::format("{}\n", fmt::join(kColumnNames, "\t"));
   for (const CoreferenceItem& item : items) {
     if ((item.id + item.text).find_first_of("\t\r\n") != std::string::npos) {
       throw Error({.what = "gap: this cannot be written",

@@ -13,9 +13,9 @@
 namespace headwise::text {
 namespace {
 
-class Sequence : public Normalizer {
+class SequenceNormalizer : public Normalizer {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> steps)
+  explicit SequenceNormalizer(std::vector<std::unique_ptr<const Normalizer>> steps)
       : steps_(std::move(steps)) {}
   void apply(AlignedText& text) const override {
     for (const auto& step : steps_) step->apply(text);
@@ -91,9 +91,9 @@ char32_t nmt(char32_t c) {
   return space ? ' ' : c;
 }
 
-class Strip : public Normalizer {
+class StripNormalizer : public Normalizer {
  public:
-  Strip(bool left, bool right) : left_(left), right_(right) {}
+  StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
   void apply(AlignedText& text) const override {
     const std::string& bytes = text.text();
     size_t end = bytes.size();
@@ -134,9 +134,9 @@ class Prepend : public Normalizer {
   std::string prefix_;
 };
 
-class Replace : public Normalizer {
+class ReplaceNormalizer : public Normalizer {
  public:
-  Replace(std::unique_ptr<const Pattern> pattern, std::string content)
+  ReplaceNormalizer(std::unique_ptr<const Pattern> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   void apply(AlignedText& text) const override {
     std::vector<Match> matches;
@@ -158,7 +158,7 @@ class Replace : public Normalizer {
   std::string content_;
 };
 
-class ByteLevel : public Normalizer {
+class ByteLevelNormalizer : public Normalizer {
  public:
   void apply(AlignedText& text) const override {
     const std::string& bytes = text.text();
@@ -173,7 +173,7 @@ class ByteLevel : public Normalizer {
 std::unique_ptr<const Normalizer> make_sequence(const JsonObject& part) {
   std::vector<std::unique_ptr<const Normalizer>> steps;
   for (const JsonObject& step : part.objects("normalizers")) steps.push_back(make_normalizer(step));
-  return std::make_unique<Sequence>(std::move(steps));
+  return std::make_unique<SequenceNormalizer>(std::move(steps));
 }
 
 }  // namespace
@@ -195,17 +195,18 @@ std::unique_ptr<const Normalizer> make_normalizer(const JsonObject& part) {
   if (type == "StripAccents") return std::make_unique<CharMap>(without_marks);
   if (type == "Nmt") return std::make_unique<CharMap>(nmt);
   if (type == "Strip") {
-    return std::make_unique<Strip>(part.boolean("strip_left"), part.boolean("strip_right"));
+    return std::make_unique<StripNormalizer>(part.boolean("strip_left"),
+                                             part.boolean("strip_right"));
   }
   if (type == "Prepend") return std::make_unique<Prepend>(part.text("prepend"));
   if (type == "Replace") {
-    return std::make_unique<Replace>(make_pattern(part, "pattern"), part.text("content"));
+    return std::make_unique<ReplaceNormalizer>(make_pattern(part, "pattern"), part.text("content"));
   }
   if (type == "Precompiled") {
     const std::string where = part.where("precompiled_charsmap");
     return make_charsmap_normalizer(decode_base64(part.text("precompiled_charsmap"), where), where);
   }
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   part.refuse("type", "tokenizer: a normalizer that is not known",
               "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, "
               "Prepend, Replace, Sequence, Strip or StripAccents");

@@ -42,9 +42,9 @@ void rewrite_pieces(SplitText& text, PutPiece put) {
   text.text.end_rewrite();
 }
 
-class Sequence : public PreTokenizer {
+class SequencePreTokenizer : public PreTokenizer {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<const PreTokenizer>> steps)
+  explicit SequencePreTokenizer(std::vector<std::unique_ptr<const PreTokenizer>> steps)
       : steps_(std::move(steps)) {}
   void apply(SplitText& text) const override {
     for (const auto& step : steps_) step->apply(text);
@@ -142,9 +142,9 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-class ByteLevel : public PreTokenizer {
+class ByteLevelPreTokenizer : public PreTokenizer {
  public:
-  ByteLevel(bool add_prefix_space, bool use_regex, bool raw)
+  ByteLevelPreTokenizer(bool add_prefix_space, bool use_regex, bool raw)
       : add_prefix_space_(add_prefix_space),
         raw_(raw),
         words_(use_regex ? std::make_unique<PatternSplit>(make_gpt2_pattern(),
@@ -185,9 +185,9 @@ class ByteLevel : public PreTokenizer {
 
 enum class Prefix { kAlways, kFirst, kNever };
 
-class Metaspace : public PreTokenizer {
+class MetaspacePreTokenizer : public PreTokenizer {
  public:
-  Metaspace(std::string mark, Prefix prefix, bool split)
+  MetaspacePreTokenizer(std::string mark, Prefix prefix, bool split)
       : mark_(std::move(mark)), prefix_(prefix), split_(split) {}
 
   void apply(SplitText& text) const override {
@@ -240,8 +240,8 @@ std::unique_ptr<const PreTokenizer> make_metaspace(const JsonObject& part) {
   const Prefix prefix = never               ? Prefix::kNever
                         : scheme == "first" ? Prefix::kFirst
                                             : Prefix::kAlways;
-  return std::make_unique<Metaspace>(single_char(part, "replacement"), prefix,
-                                     part.optional_boolean("split").value_or(true));
+  return std::make_unique<MetaspacePreTokenizer>(single_char(part, "replacement"), prefix,
+                                                 part.optional_boolean("split").value_or(true));
 }
 
 std::unique_ptr<const PreTokenizer> make_sequence(const JsonObject& part, bool& raw_bytes) {
@@ -254,7 +254,7 @@ std::unique_ptr<const PreTokenizer> make_sequence(const JsonObject& part, bool& 
     raw_at_end = raw;
   }
   raw_bytes = raw_at_end;
-  return std::make_unique<Sequence>(std::move(steps));
+  return std::make_unique<SequencePreTokenizer>(std::move(steps));
 }
 
 }  // namespace
@@ -263,9 +263,9 @@ std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const JsonObject& part, b
   const std::string& type = part.text("type");
   if (type == "Sequence") return make_sequence(part, raw_bytes);
   if (type == "ByteLevel") {
-    return std::make_unique<ByteLevel>(part.boolean("add_prefix_space"),
-                                       part.optional_boolean("use_regex").value_or(true),
-                                       raw_bytes);
+    return std::make_unique<ByteLevelPreTokenizer>(
+        part.boolean("add_prefix_space"), part.optional_boolean("use_regex").value_or(true),
+        raw_bytes);
   }
   raw_bytes = false;
   if (type == "BertPreTokenizer") return std::make_unique<SpaceSplit>(kPunctuation);

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int kTries = 8;  // to find a word that was not used
 
-bool holds(const std::vector<std::string>& list, std::string_view one) {
-  return std::ranges::find(list, one) != list.end();
-}
-
 void insert_front(Phrase& phrase, Phrase word) {
   phrase.before.insert(phrase.before.begin(), std::move(word));
 }

@@ -4,11 +4,13 @@
 // probes_test.cc holds the bound.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -89,6 +91,9 @@ class ProbeGrammar {
     bool adverb = false;  // there is one
   };
 
+  static bool holds(const std::vector<std::string>& list, std::string_view one) {
+    return std::ranges::find(list, one) != list.end();
+  }
   template <class T>
   const T& pick(const std::vector<T>& list) {
     return list[random_.below(static_cast<uint32_t>(list.size()))];

@@ -7,10 +7,6 @@
 namespace headwise {
 namespace {
 
-bool holds(const std::vector<std::string>& list, std::string_view one) {
-  return std::ranges::find(list, one) != list.end();
-}
-
 void append(std::vector<Phrase>& list, std::vector<Phrase> more) {
   std::ranges::move(more, std::back_inserter(list));
 }

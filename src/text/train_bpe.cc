@@ -20,7 +20,7 @@
 namespace headwise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kBytes = 256;
 constexpr int64_t kLargestVocabulary = 10'000'000;
@@ -89,7 +89,7 @@ std::vector<std::string> items_of(const std::string& pattern,
   return items;
 }
 
-Json template_of(const BpeSettings& settings) {
+OrderedJson template_of(const BpeSettings& settings) {
   if (settings.single.empty()) return nullptr;
   text::Vocabulary special;
   for (const std::string& token : settings.special) {
@@ -100,28 +100,28 @@ Json template_of(const BpeSettings& settings) {
                              special);
 }
 
-Json added_tokens(const std::vector<std::string>& special) {
+OrderedJson added_tokens(const std::vector<std::string>& special) {
   std::vector<text::AddedToken> tokens;
   for (const std::string& token : special) tokens.push_back({.content = token, .special = true});
-  Json out = text::to_json(tokens);
+  OrderedJson out = text::to_json(tokens);
   for (size_t id = 0; id < out.size(); ++id) out[id]["id"] = id;
   return out;
 }
 
-Json byte_level(bool prefix) {
+OrderedJson byte_level(bool prefix) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", prefix},
           {"trim_offsets", true},
           {"use_regex", true}};
 }
 
-Json model_of(const text::LearnedBpe& bpe) {
-  Json vocabulary = Json::object();
+OrderedJson model_of(const text::LearnedBpe& bpe) {
+  OrderedJson vocabulary = OrderedJson::object();
   for (size_t id = 0; id < bpe.tokens.size(); ++id) {
     // Assignment by name would search for it among all.
-    vocabulary.get_ref<Json::object_t&>().emplace_back(bpe.tokens[id], id);
+    vocabulary.get_ref<OrderedJson::object_t&>().emplace_back(bpe.tokens[id], id);
   }
-  Json merges = Json::array();
+  OrderedJson merges = OrderedJson::array();
   for (const text::BpeMerge& merge : bpe.merges) {
     merges.push_back(bpe.tokens[static_cast<size_t>(merge.left)] + ' ' +
                      bpe.tokens[static_cast<size_t>(merge.right)]);
@@ -138,15 +138,15 @@ Json model_of(const text::LearnedBpe& bpe) {
           {"merges", std::move(merges)}};
 }
 
-Json config_of(const BpeSettings& settings) {
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                 {"clean_up_tokenization_spaces", false}};
+OrderedJson config_of(const BpeSettings& settings) {
+  OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"clean_up_tokenization_spaces", false}};
   if (settings.longest_text > 0) config["model_max_length"] = settings.longest_text;
   for (const auto& [name, token] : named_roles(settings.roles)) config[name] = token;
   return config;
 }
 
-void write_json(const std::filesystem::path& file, const Json& json) {
+void write_json(const std::filesystem::path& file, const OrderedJson& json) {
   write_file_whole(file, json.dump(2) + "\n");
 }
 
@@ -174,10 +174,10 @@ void BpeTrainer::add(std::string_view text) {
 
 void BpeTrainer::train(const BpeSettings& settings, const std::filesystem::path& folder) const {
   check(settings);
-  const Json post_processor = template_of(settings);
+  const OrderedJson post_processor = template_of(settings);
   const text::LearnedBpe bpe = text::learn_bpe(words_->counted, settings.special,
                                                settings.vocabulary, settings.min_frequency);
-  Json specials = Json::object();
+  OrderedJson specials = OrderedJson::object();
   for (const auto& [name, token] : named_roles(settings.roles)) specials[name] = token;
   write_json(folder / "tokenizer_config.json", config_of(settings));
   write_json(folder / "special_tokens_map.json", specials);
