@@ -270,8 +270,9 @@ RatioEstimate estimate_ratio(std::span<const double> d, std::span<const int64_t>
   const double skewness = variance > 0 ? cubes / n / (variance * estimate.deviation) : 0;
   const double c = student_quantile(1 - alpha / 2, n - 1);
   const double shift = skewness * (2 * c * c + 1) / (6 * std::sqrt(n));
-  estimate.interval = {estimate.value - error * std::max(0., c - shift),
-                       estimate.value + error * std::max(0., c + shift)};
+  // The wider end of both intervals: few examples show the tail on the far side badly.
+  estimate.interval = {estimate.value - error * std::max(c, c - shift),
+                       estimate.value + error * std::max(c, c + shift)};
   return estimate;
 }
 
