@@ -347,6 +347,23 @@ TEST_F(Measured, CurvesAreLossesOfNestedSets) {
   }
 }
 
+TEST_F(Measured, CurvesGetMorePointsWhereTheyBend) {
+  PlanOptions options{.heads = 6,
+                      .order = HeadOrder::ablation,
+                      .curves = {HeadOrder::ablation},
+                      .draws = 1,
+                      .points = 3};
+  const Plan few = plan(verdict_, options, data());
+  EXPECT_EQ(few.curves.at("ablation").size(), 3);
+  EXPECT_EQ(few.curves.at("random").size(), 3);
+  options.more_points = 2;
+  const Plan more = plan(verdict_, options, data());
+  EXPECT_EQ(more.curves.at("ablation").size(), 5);
+  EXPECT_EQ(more.curves.at("random").size(), 3);
+  const std::vector<CurvePoint>& curve = more.curves.at("ablation");
+  for (size_t i = 1; i < curve.size(); ++i) EXPECT_GT(curve[i].removed, curve[i - 1].removed);
+}
+
 TEST_F(Measured, TheLossRisesNoMoreThanAllowed) {
   for (const double share : {0., 0.002, 0.02, 10.}) {
     SCOPED_TRACE(share);

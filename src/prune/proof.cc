@@ -51,11 +51,12 @@ PruneProof compare_models(const Model& written, const Model& reference,
   ForwardOptions options;
   if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
   Difference difference;
-  for_each_batch(source, target, kProofRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
-    if (check) check();
-    difference.add(last_hidden(reference, sources, targets, options).rows,
-                   last_hidden(written, sources, targets).rows);
-  });
+  for_each_batch(source, target, kProofRows,
+                 [&](const TokenBatch& sources, const TokenBatch& targets) {
+                   if (check) check();
+                   difference.add(last_hidden(reference, sources, targets, options).rows,
+                                  last_hidden(written, sources, targets).rows);
+                 });
   return {.max_difference = difference.relative(),
           .texts = source.texts(),
           .tokens = source.rows() + target.rows()};

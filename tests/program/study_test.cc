@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,6 +72,9 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
   EXPECT_EQ(verdict["heads"].size(), heads);
   EXPECT_EQ(summary["dropped"], plan["drop"]);
   EXPECT_EQ(plan["keep"].size(), heads / 2);
+  double passes = 0;
+  for (const json& stage : summary["stages"]) passes += stage["passes"].get<double>();
+  EXPECT_NEAR(passes, summary["passes"]["spent"].get<double>(), 1e-6 * passes);
   EXPECT_EQ(summary["prune"]["after"]["heads"], heads / 2);
   EXPECT_LT(summary["prune"]["proof"]["max_difference"], 1e-5);
   EXPECT_FALSE(verdict["categories"].empty());
@@ -98,9 +102,31 @@ TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
   const ProgramResult result = run_program(
       {"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "-o", path("study")});
   ASSERT_EQ(result.code, 0) << result.errors;
-  for (const char* part : {"L0", "What can go", "What came of it", "compact equals masked"}) {
+  for (const char* part : {"Roles ", "Importance ", "Pruned ", "Limit ", "L0 ", "report.html"}) {
     EXPECT_THAT(result.out, HasSubstr(part));
   }
+  EXPECT_LE(std::ranges::count(result.out, '\n'), 50);
+  EXPECT_THAT(result.errors, HasSubstr("passes over 55 texts"));
+  const ProgramResult verbose =
+      run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--verbose",
+                   "--passes", "40", "-o", path("verbose")});
+  ASSERT_EQ(verbose.code, 0) << verbose.errors;
+  for (const char* part : {"Plan", "Before and after", "compact equals masked", "Cost"}) {
+    EXPECT_THAT(verbose.out, HasSubstr(part));
+  }
+  EXPECT_EQ(read("verbose/summary.json")["passes"]["budget"], 40);
+}
+
+TEST_F(StudyVerb, RefusesBudgetsThatSayNothing) {
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"study", path("bert"), "-o", path("no")});
+    const ProgramResult result = run_program(more);
+    EXPECT_EQ(result.code, 2);
+    return result.errors;
+  };
+  EXPECT_THAT(refused({"--budget", "soon"}), HasSubstr("such as 90s or 3m"));
+  EXPECT_THAT(refused({"--passes", "0"}), HasSubstr("below 1"));
+  EXPECT_THAT(refused({"--passes", "10", "--thorough"}), HasSubstr("excludes"));
 }
 
 TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
