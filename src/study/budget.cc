@@ -79,15 +79,14 @@ double passes_of(const std::vector<StageBudget>& stages, std::string_view name) 
 }
 
 Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model) {
-  Undecided undecided;
-  if (!evidence.loss) return undecided;
+  if (!evidence.loss) return {};
+  std::vector<double> costs;
   const auto of_set = static_cast<double>(std::max<int64_t>(1, evidence.loss->examples));
   for (const AttentionSite& site : model.attentions()) {
     for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
       const std::string name = site.head_name(h);
       const auto head = std::ranges::find(verdict.heads, name, &HeadVerdict::head);
       if (head == verdict.heads.end() || head->standing != Standing::undecided) continue;
-      ++undecided.heads;
       const Measure& measure = *head->importance.ablation_zero;
       const auto n = static_cast<double>(measure.n);
       const ConfidenceInterval& interval = *measure.interval;
@@ -96,9 +95,14 @@ Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, cons
       const double reach = verdict.tolerance > measure.value ? interval.high - measure.value
                                                              : measure.value - interval.low;
       const double needed = std::min(1e9, n * std::pow(reach / std::max(distance, 1e-12), 2));
-      undecided.passes += depth(model, site) * (needed - n) / of_set;
-      undecided.examples = std::max<int64_t>(undecided.examples, std::llround(needed));
+      costs.push_back(depth(model, site) * std::max(0., needed - n) / of_set);
     }
+  }
+  std::ranges::sort(costs);
+  Undecided undecided{.heads = std::ssize(costs)};
+  for (size_t i = 0; i < costs.size(); ++i) {
+    undecided.passes += costs[i];
+    if (i < (costs.size() + 1) / 2) undecided.passes_half += costs[i];
   }
   return undecided;
 }

@@ -43,7 +43,7 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                {"undecided",
                 {{"heads", study.undecided.heads},
                  {"passes", study.undecided.passes},
-                 {"examples", study.undecided.examples}}},
+                 {"passes_half", study.undecided.passes_half}}},
                {"clusters", verdict.clusters},
                {"dropped", study.plan.drop},
                {"attention_share", study.attention_share},

@@ -79,8 +79,8 @@ struct StudyStage {
 /// Heads whose standing the budget left open, and what deciding all of them would cost.
 struct Undecided {
   int64_t heads = 0;
-  double passes = 0;
-  int64_t examples = 0;  // that the head that needs most of them needs
+  double passes = 0;       // for all of them; heads near the tolerance need most
+  double passes_half = 0;  // for the half that is decided soonest
 };
 
 struct Study {
