@@ -16,7 +16,8 @@ constexpr double kPassesPerHead = 0.55;  // of models with so many heads that th
 constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kCurves = 18,
                  kPrune = 10, kReport = 2;
 constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
-constexpr double kGroupShare = 0.3;     // of what is left after the fixed stages
+constexpr double kFlexibleShare = 0.3;  // of the budget, which ablations and groups get at least
+constexpr double kGroupShare = 0.3;     // of what ablations and groups get together
 constexpr double kThoroughGroups = 41;  // ablations of a group
 constexpr double kThoroughCurves = 96;
 
@@ -44,12 +45,13 @@ double usual_passes(const Model& model) {
   return std::max(kUsualPasses, kPassesPerHead * static_cast<double>(model.heads()));
 }
 
-std::vector<StageBudget> stage_budgets(const StudyInput& input, std::optional<double> passes) {
+std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
+                                       std::optional<double> passes) {
   std::vector<StageBudget> stages = {{"load", 2}};
   const double tokens = std::max<double>(1, static_cast<double>(input.data.corpus.tokens()));
   if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention});
   stages.push_back({"similarity", kSimilarity + kWeights});
-  stages.push_back({"probes", kProbeTokens / tokens});
+  if (probes) stages.push_back({"probes", kProbeTokens / tokens});
   const bool measured = input.data.evaluation.has_value();
   if (measured) {
     stages.push_back({"gradients", kGradients});
@@ -67,7 +69,7 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, std::optional<do
   for (const StageBudget& other : stages) {
     if (other.name != "ablation" && other.name != "groups") left -= other.passes;
   }
-  left = std::max(0., left);
+  left = std::max(kFlexibleShare * *passes, left);
   stage("groups")->passes = kGroupShare * left;
   stage("ablation")->passes = (1 - kGroupShare) * left;
   return stages;

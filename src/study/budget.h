@@ -17,7 +17,8 @@ struct StageBudget {
 /// The stages of a study in their order. Counted from shapes and numbers of tokens, never from
 /// time, so that a study gives the same bits everywhere. Ablations get what the others leave.
 /// `passes` none: a thorough study.
-std::vector<StageBudget> stage_budgets(const StudyInput& input, std::optional<double> passes);
+std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
+                                       std::optional<double> passes);
 
 /// Passes of a stage by its name; 0 if there is none.
 double passes_of(const std::vector<StageBudget>& stages, std::string_view name);

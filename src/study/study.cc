@@ -113,7 +113,7 @@ class StudyRun {
     }
     std::optional<double> passes;
     if (!options_.thorough) passes = study_.budget;
-    budgets_ = stage_budgets(input_, passes);
+    budgets_ = stage_budgets(input_, options_.probes, passes);
     if (options_.started) {
       double all = 0;
       for (const StageBudget& stage : budgets_) all += stage.passes;
