@@ -17,7 +17,7 @@ namespace headwise {
 namespace {
 
 /// What float32 may make of a hidden state, relative to the largest; losses are a few times that.
-constexpr double kTolerance = 4e-5;
+constexpr double kAblationTolerance = 4e-5;
 
 const std::vector<int64_t> kLengths = {5, 2, 9, 3, 4, 7};
 
@@ -54,8 +54,8 @@ std::vector<Case> cases() {
 class Ablations : public testing::TestWithParam<Case> {
  protected:
   Ablations()
-      : model_(Model::load(golden(GetParam().model))),
-        pooling_(SentencePooling::find_or_mean(golden(GetParam().model))) {
+      : model_(Model::load(golden_model(GetParam().model))),
+        pooling_(SentencePooling::find_or_mean(golden_model(GetParam().model))) {
     const int64_t V = model_.config().vocabulary;
     const TokenBatch texts = texts_of(V, kLengths, 1);
     set_.task = GetParam().task;
@@ -160,7 +160,8 @@ class Ablations : public testing::TestWithParam<Case> {
                    const std::string& what) const {
     ASSERT_EQ(got.size(), want.size());
     for (size_t x = 0; x < got.size(); ++x) {
-      EXPECT_NEAR(got[x], want[x], kTolerance * (1 + std::abs(want[x]))) << what << " " << x;
+      EXPECT_NEAR(got[x], want[x], kAblationTolerance * (1 + std::abs(want[x])))
+          << what << " " << x;
     }
   }
 
@@ -246,9 +247,9 @@ TEST_P(Ablations, SomeExamplesInAnyBatches) {
   const std::vector<int64_t> some = {2, 0};
   const SweepValues few = parts.run(ablations, some);
   for (size_t i = 0; i < some.size(); ++i) {
-    EXPECT_NEAR(few.base[i], all.base[some[i]], kTolerance * (1 + std::abs(few.base[i])));
+    EXPECT_NEAR(few.base[i], all.base[some[i]], kAblationTolerance * (1 + std::abs(few.base[i])));
     EXPECT_NEAR(few.ablated[0][i], all.ablated[0][some[i]],
-                kTolerance * (1 + std::abs(few.base[i])));
+                kAblationTolerance * (1 + std::abs(few.base[i])));
   }
 }
 
@@ -305,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ablations, testing::ValuesIn(cases()), [](const au
 });
 
 TEST(AblationsOfAnEncoder, LeaveTheDecoderOut) {
-  const Model model = Model::load(golden("t5"));
+  const Model model = Model::load(golden_model("t5"));
   const SentencePooling pooling = SentencePooling::mean();
   EvaluationSet set = unlabelled(texts_of(model.config().vocabulary, {4, 6}, 1));
   LossSweep alone(model, pooling, set, {});
@@ -322,7 +323,7 @@ TEST(AblationsOfAnEncoder, LeaveTheDecoderOut) {
 }
 
 TEST(AblationsThatCannotBe, AreRefused) {
-  const Model model = Model::load(golden("bert"));
+  const Model model = Model::load(golden_model("bert"));
   const SentencePooling pooling = SentencePooling::mean();
   const TokenBatch texts = texts_of(model.config().vocabulary, {4, 6}, 1);
   const auto refuses = [&](const EvaluationSet& set) {

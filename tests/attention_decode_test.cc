@@ -10,7 +10,7 @@
 #include "kernels/attention_bounds.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 class AttentionDecode : public ::testing::TestWithParam<std::string> {
@@ -181,4 +181,4 @@ TEST(KvCache, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -6,7 +6,7 @@
 #include "headwise/core/error.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// A sound problem whose lists a test can spoil.
@@ -246,4 +246,4 @@ TEST(AttentionErrors, Divergences) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

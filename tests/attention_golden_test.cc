@@ -21,8 +21,8 @@ class AttentionGolden : public ::testing::TestWithParam<std::string> {
 };
 
 template <int R>
-void expect_close(const Case& one, const char* name, const testing::Array<float, R>& got,
-                  const testing::Array<double, R>& absolute, double bound) {
+void expect_close(const Case& one, const char* name, const tests::Array<float, R>& got,
+                  const tests::Array<double, R>& absolute, double bound) {
   if (!one.has(name)) return;
   const std::vector<float> values = got.values();
   const std::vector<float>& expected = one.tensor(name).values;
@@ -34,7 +34,7 @@ void expect_close(const Case& one, const char* name, const testing::Array<float,
   }
 }
 
-void expect_lse(const Case& one, const testing::Array<float, 2>& got, double bound) {
+void expect_lse(const Case& one, const tests::Array<float, 2>& got, double bound) {
   const std::vector<float> values = got.values();
   for (size_t i = 0; i < values.size(); ++i) {
     const float expected = one.tensor("lse").values[i];
@@ -54,8 +54,8 @@ TEST_P(AttentionGolden, ForwardAndBackward) {
     const AttentionCase problem(one);
     const Attention attention = problem.attention();
     const View<const float, 3> dout = one.tensor("dout").view<3>();
-    const testing::Answers<float> got = testing::solve(attention, dout);
-    const testing::Bounds bounds = testing::attention_bounds(attention, dout);
+    const tests::Answers<float> got = tests::solve(attention, dout);
+    const tests::Bounds bounds = tests::attention_bounds(attention, dout);
     expect_close(one, "out", got.out, bounds.absolute.out, bounds.output);
     expect_lse(one, got.lse, bounds.lse);
     expect_close(one, "dq", got.dq, bounds.absolute.dq, bounds.gradient);
@@ -74,7 +74,7 @@ TEST_P(AttentionGolden, Statistics) {
     const AttentionCase problem(one);
     const Attention a = problem.attention();
     CaseObserver watch(one);
-    testing::Array<float, 3> out({a.q.extent(0), a.q.extent(1), a.v.extent(2)});
+    tests::Array<float, 3> out({a.q.extent(0), a.q.extent(1), a.v.extent(2)});
     attention_forward(a, out.view(), {}, &watch.observer);
     SCOPED_TRACE(name);
     expect_statistics(one, watch.observer.heads, 1e-5);

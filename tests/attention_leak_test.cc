@@ -8,7 +8,7 @@
 #include "headwise/kernels/simd.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 class AttentionLeak : public ::testing::TestWithParam<std::string> {
@@ -200,4 +200,4 @@ INSTANTIATE_TEST_SUITE_P(Simd, AttentionLeak, ::testing::ValuesIn(simd_targets()
                          [](const auto& target) { return target.param; });
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

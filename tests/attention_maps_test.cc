@@ -10,7 +10,7 @@
 #include "kernels/attention_ref.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 class AttentionMapsOn : public ::testing::TestWithParam<std::string> {
@@ -223,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(Simd, AttentionMapsOn, ::testing::ValuesIn(simd_targets
                          [](const auto& target) { return target.param; });
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -12,7 +12,7 @@
 #include "kernels/attention_bounds.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// The given heads of an array, in the given order.
@@ -291,4 +291,4 @@ TEST(AttentionProperties, TheSameBitsForAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

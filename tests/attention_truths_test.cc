@@ -12,7 +12,7 @@
 #include "kernels/attention_bounds.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// concat(head_1, …, head_H) W_O + b = b + sum_h head_h W_O^h: what the layer gives with every head
@@ -201,4 +201,4 @@ TEST(AttentionTruths, NoSingleRowIsNearAllThree) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -22,7 +22,7 @@ ModelConfig published(const std::string& name) {
   return parse_config(text.str(), name);
 }
 
-struct Expected {
+struct ExpectedConfig {
   const char* name;
   Task task;
   int64_t encoder_layers, decoder_layers;
@@ -35,7 +35,7 @@ struct Expected {
 constexpr Task kMasked = Task::masked_lm, kCausal = Task::causal_lm, kTwo = Task::seq2seq_lm;
 
 // clang-format off
-const std::vector<Expected> kPublished = {
+const std::vector<ExpectedConfig> kPublished = {
     //                                    layers   heads, kv, width     width  inner  vocabulary positions eps
     {"bert-base-uncased",            kMasked, 12, 0, 12, 12, 64,   768,  3072,  30522,    512, 1e-12, true},
     {"bert-base-multilingual-cased", kMasked, 12, 0, 12, 12, 64,   768,  3072, 119547,    512, 1e-12, true},
@@ -72,7 +72,7 @@ const std::vector<Expected> kPublished = {
 // clang-format on
 
 TEST(Configs, OfPublishedModels) {
-  for (const Expected& expected : kPublished) {
+  for (const ExpectedConfig& expected : kPublished) {
     SCOPED_TRACE(expected.name);
     const ModelConfig config = published(expected.name);
     EXPECT_EQ(config.task, expected.task);

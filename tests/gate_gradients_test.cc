@@ -17,10 +17,10 @@
 namespace headwise {
 namespace {
 
-const std::vector<int64_t> kLengths = {5, 2, 9, 3, 4, 7};
+const std::vector<int64_t> kTextLengths = {5, 2, 9, 3, 4, 7};
 
 EvaluationSet examples_of(LossTask task, const ModelConfig& config) {
-  const TokenBatch texts = texts_of(config.vocabulary, kLengths, 1);
+  const TokenBatch texts = texts_of(config.vocabulary, kTextLengths, 1);
   const TokenBatch targets =
       texts_of(std::max<int64_t>(10, config.decoder_vocabulary), {3, 7, 1, 2, 6, 4}, 50);
   EvaluationSet set{.task = task};
@@ -54,13 +54,13 @@ EvaluationSet examples_of(LossTask task, const ModelConfig& config) {
   return set;
 }
 
-struct Case {
+struct GradientCase {
   std::string model;
   LossTask task;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<GradientCase> gradient_cases() {
+  std::vector<GradientCase> all;
   for (const char* name : {"bert", "roberta", "distilbert", "electra", "mpnet", "bert_pruned"}) {
     all.push_back({name, LossTask::mlm});
   }
@@ -84,12 +84,12 @@ std::vector<Case> cases() {
   return all;
 }
 
-class GradientsOfGates : public testing::TestWithParam<Case> {
+class GradientsOfGates : public testing::TestWithParam<GradientCase> {
  protected:
   GradientsOfGates()
-      : model_(Model::load(golden(GetParam().model))),
-        trainable_(load_for_gradients(golden(GetParam().model), GetParam().task)),
-        pooling_(SentencePooling::find_or_mean(golden(GetParam().model))),
+      : model_(Model::load(golden_model(GetParam().model))),
+        trainable_(load_for_gradients(golden_model(GetParam().model), GetParam().task)),
+        pooling_(SentencePooling::find_or_mean(golden_model(GetParam().model))),
         set_(examples_of(GetParam().task, model_.config())) {}
 
   /// Values of examples with gate `head` at g.
@@ -200,15 +200,16 @@ TEST_P(GradientsOfGates, LeaveNoGradientOfWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GradientsOfGates, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.model + "_" + std::string(to_string(info.param.task));
-});
+INSTANTIATE_TEST_SUITE_P(All, GradientsOfGates, testing::ValuesIn(gradient_cases()),
+                         [](const auto& info) {
+                           return info.param.model + "_" + std::string(to_string(info.param.task));
+                         });
 
 class PoolingBackward : public testing::TestWithParam<std::string> {};
 
 TEST_P(PoolingBackward, IsTheSlopeOfEmbeddings) {
-  const SentencePooling pooling = *SentencePooling::find(golden(GetParam()));
-  const int64_t C = Model::load(golden(GetParam())).config().width;
+  const SentencePooling pooling = *SentencePooling::find(golden_model(GetParam()));
+  const int64_t C = Model::load(golden_model(GetParam())).config().width;
   const std::vector<int64_t> offsets = {0, 4, 5, 11};
   Activations hidden(11, C), dhidden(11, C);
   Random random(1);

@@ -21,9 +21,9 @@ namespace {
 constexpr double kOfLoss = 1e-6, kRounding = 4e-6, kRelative = 1e-5, kOfGradient = 5e-5;
 
 const std::filesystem::path kGolden = golden_folder();
-const std::filesystem::path kSource = kGolden.parent_path().parent_path();
+const std::filesystem::path kProject = kGolden.parent_path().parent_path();
 
-struct Case {
+struct ImportanceCase {
   std::string model;
   LossTask task;
 };
@@ -93,8 +93,8 @@ void expect_golden(const std::filesystem::path& folder, const std::string& name,
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<ImportanceCase> importance_cases() {
+  std::vector<ImportanceCase> all;
   for (const auto& entry : std::filesystem::directory_iterator(kGolden / "importance")) {
     if (entry.path().extension() != ".safetensors") continue;
     const std::string name = entry.path().stem().string();
@@ -106,24 +106,25 @@ std::vector<Case> cases() {
   return all;
 }
 
-class ImportanceGolden : public testing::TestWithParam<Case> {};
+class ImportanceGolden : public testing::TestWithParam<ImportanceCase> {};
 
 TEST_P(ImportanceGolden, EqualsHooksInPyTorch) {
   expect_golden(kGolden / "models" / GetParam().model, GetParam().model, GetParam().task);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ImportanceGolden, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.model + "_" + std::string(to_string(info.param.task));
-});
+INSTANTIATE_TEST_SUITE_P(All, ImportanceGolden, testing::ValuesIn(importance_cases()),
+                         [](const auto& info) {
+                           return info.param.model + "_" + std::string(to_string(info.param.task));
+                         });
 
 TEST(ImportanceOfTrainedWeights, Stories15m) {
-  const std::filesystem::path folder = kSource / "../shared/models/stories15m";
+  const std::filesystem::path folder = kProject / "../shared/models/stories15m";
   if (!std::filesystem::exists(folder / "config.json")) GTEST_SKIP() << folder << " is not there";
   expect_golden(folder, "stories15m", LossTask::lm);
 }
 
 TEST(ImportanceOfTrainedWeights, MiniLm) {
-  const std::filesystem::path folder = kSource / "build/models/minilm";
+  const std::filesystem::path folder = kProject / "build/models/minilm";
   if (!std::filesystem::exists(folder / "config.json")) {
     GTEST_SKIP() << "MiniLM is not there; ./dev model minilm fetches it";
   }

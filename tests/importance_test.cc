@@ -45,7 +45,7 @@ std::vector<int64_t> all_of(const EvaluationSet& set) {
 class ImportanceOfGpt2 : public testing::Test {
  protected:
   ImportanceOfGpt2()
-      : folder_(golden("gpt2")),
+      : folder_(golden_model("gpt2")),
         model_(Model::load(folder_)),
         set_(next_tokens(random_texts(model_.config().vocabulary, 40))) {}
 
@@ -208,12 +208,12 @@ TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
 }
 
 TEST(ImportanceOfEncoders, GroupsHaveOnlyHeadsThatTheLossLooksAt) {
-  const Model model = Model::load(golden("marian"));
+  const Model model = Model::load(golden_model("marian"));
   const EvaluationSet set = unlabelled(random_texts(model.config().vocabulary, 10), {});
   Evidence evidence = no_evidence(model);
   std::vector<int64_t> all(model.heads());
   std::iota(all.begin(), all.end(), 0);
-  observe_importance(model, golden("marian"), set,
+  observe_importance(model, golden_model("marian"), set,
                      {.gradient = false, .ablation_mean = false, .groups = {{"all", all}}},
                      evidence);
   ASSERT_EQ(evidence.groups.size(), 1u);
@@ -294,20 +294,20 @@ TEST_F(ImportanceOfGpt2, EvidenceKeepsItInAFile) {
 }
 
 TEST(ImportanceOfLabels, HasScores) {
-  const Model model = Model::load(golden("bert_sequence"));
+  const Model model = Model::load(golden_model("bert_sequence"));
   EvaluationSet set{.task = LossTask::classify};
   set.examples.all.source = random_texts(model.config().vocabulary, 12);
   for (int32_t x = 0; x < 12; ++x) {
     set.examples.all.labels.push_back(x % static_cast<int32_t>(model.output_width()));
   }
   Evidence evidence = no_evidence(model);
-  observe_importance(model, golden("bert_sequence"), set, {}, evidence);
+  observe_importance(model, golden_model("bert_sequence"), set, {}, evidence);
   EXPECT_EQ(evidence.loss->scores.size(), 3);
   EXPECT_GE(evidence.loss->scores.at("accuracy"), 0);
 }
 
 TEST(ImportanceOfPairs, NeedsALoss) {
-  const Model model = Model::load(golden("bert"));
+  const Model model = Model::load(golden_model("bert"));
   EvaluationSet set{.task = LossTask::similarity};
   set.examples.texts_each = 2;
   set.examples.all.source = random_texts(model.config().vocabulary, 6);
@@ -315,7 +315,9 @@ TEST(ImportanceOfPairs, NeedsALoss) {
   for (const std::vector<float>& scores : {std::vector<float>{1, 1, 1}, {1, 2, 3}}) {
     set.examples.all.scores = scores;
     Evidence evidence = no_evidence(model);
-    const auto measure = [&] { observe_importance(model, golden("bert"), set, options, evidence); };
+    const auto measure = [&] {
+      observe_importance(model, golden_model("bert"), set, options, evidence);
+    };
     if (scores[0] == scores[1]) {
       EXPECT_THROW(measure(), Error);
     } else {
@@ -326,7 +328,7 @@ TEST(ImportanceOfPairs, NeedsALoss) {
 }
 
 TEST(ImportanceOfTranslations, HasBleu) {
-  const std::filesystem::path folder = golden("marian");
+  const std::filesystem::path folder = golden_model("marian");
   const Model model = Model::load(folder);
   const Tokenizer tokenizer = Tokenizer::load(golden_folder() / "text/tokenizers/marian");
   EvaluationSet set{.task = LossTask::translate};
@@ -359,7 +361,7 @@ TEST(LabelScores, OfTwoAndOfThree) {
   EXPECT_EQ(label_scores(std::vector<int32_t>{1, 1}, std::vector<int32_t>{0, 1}, 2)["matthews"], 0);
 }
 
-TEST(Standings, AreByTheInterval) {
+TEST(StandingsOfLosses, AreByTheInterval) {
   EXPECT_EQ(standing({0.2, 0.3}, 0.1, LossTask::lm), Standing::essential);
   EXPECT_EQ(standing({0.1, 0.3}, 0.1, LossTask::lm), Standing::undecided);
   EXPECT_EQ(standing({-0.3, 0.1}, 0.1, LossTask::lm), Standing::replaceable);
@@ -455,13 +457,13 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
 
 /// Most heads are far from the tolerance, and get few examples.
 TEST(Races, EndEarlyWithTheSameStanding) {
-  const Model model = Model::load(golden("bert"));
+  const Model model = Model::load(golden_model("bert"));
   expect_same_standings(model, unlabelled(random_texts(model.config().vocabulary, 512)), 0.5);
 }
 
 /// The weights are random, and what closing a head adds is hardly more than noise, or below 0.
 TEST(Races, OfNextTokensEndWithTheSameStanding) {
-  const Model model = Model::load(golden("gpt2"));
+  const Model model = Model::load(golden_model("gpt2"));
   expect_same_standings(model, next_tokens(random_texts(model.config().vocabulary, 512)), 0.8);
 }
 

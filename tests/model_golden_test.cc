@@ -48,16 +48,26 @@ class Expected : public GoldenTensors {
   }
 };
 
+/// Every golden file by the name of its folder. Opened once: each test of the program lists them
+/// all when it starts.
+const std::map<std::string, Expected>& golden_files() {
+  static const std::map<std::string, Expected> files = [] {
+    std::map<std::string, Expected> found;
+    for (const auto& entry : std::filesystem::directory_iterator(golden_models())) {
+      if (!std::filesystem::exists(entry.path() / "expected.safetensors")) continue;
+      found.emplace(entry.path().filename().string(), entry.path());
+    }
+    return found;
+  }();
+  return files;
+}
+
 /// The folders whose golden file has a tensor of this name, or any tensor.
 std::vector<std::string> models_with(const std::string& tensor = "ids") {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_models())) {
-    if (std::filesystem::exists(entry.path() / "expected.safetensors") &&
-        Expected(entry.path()).has(tensor)) {
-      names.push_back(entry.path().filename().string());
-    }
+  for (const auto& [name, file] : golden_files()) {
+    if (file.has(tensor)) names.push_back(name);
   }
-  std::ranges::sort(names);
   return names;
 }
 

@@ -18,13 +18,13 @@ namespace headwise {
 namespace {
 
 /// The largest difference that float32 may make, relative to the largest value.
-constexpr double kTolerance = 2e-5;
+constexpr double kLawTolerance = 2e-5;
 
 std::vector<std::string> with_pruned(std::initializer_list<std::string> names) {
   std::vector<std::string> all;
   for (const std::string& name : names) {
     all.push_back(name);
-    if (std::filesystem::exists(golden(name + "_pruned"))) all.push_back(name + "_pruned");
+    if (std::filesystem::exists(golden_model(name + "_pruned"))) all.push_back(name + "_pruned");
   }
   return all;
 }
@@ -52,7 +52,7 @@ void expect_rows(const Activations& all, int64_t begin, const Activations& expec
       error = std::max(error, std::isnan(got) ? INFINITY : std::abs(got - want));
     }
   }
-  EXPECT_LE(error, kTolerance * largest) << what;
+  EXPECT_LE(error, kLawTolerance * largest) << what;
 }
 
 const std::vector<int64_t> kLengths = {5, 1, 9, 2, 11, 4};
@@ -60,7 +60,7 @@ const std::vector<int64_t> kTargets = {3, 7, 1, 10, 2, 8};
 
 class ModelLaws : public testing::TestWithParam<std::string> {
  protected:
-  ModelLaws() : model_(Model::load(golden(GetParam()))) {
+  ModelLaws() : model_(Model::load(golden_model(GetParam()))) {
     batch_ = texts_of(model_.config().vocabulary, kLengths, 1);
     target_ = texts_of(std::max(model_.config().decoder_vocabulary, int64_t{10}), kTargets, 50);
     // Text b has gates of its own.
@@ -169,11 +169,11 @@ const std::vector<std::string> kDecoders =
     with_pruned({"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "smollm3", "marian",
                  "t5", "llama_fixed", "llama_routed", "gpt2_mixed", "marian_mixed"});
 
-std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
+std::string law_name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
-INSTANTIATE_TEST_SUITE_P(Encoders, ModelLaws, testing::ValuesIn(kEncoders), name_of);
-INSTANTIATE_TEST_SUITE_P(Decoders, ModelLaws, testing::ValuesIn(kDecoders), name_of);
-INSTANTIATE_TEST_SUITE_P(All, DecoderLaws, testing::ValuesIn(kDecoders), name_of);
+INSTANTIATE_TEST_SUITE_P(Encoders, ModelLaws, testing::ValuesIn(kEncoders), law_name_of);
+INSTANTIATE_TEST_SUITE_P(Decoders, ModelLaws, testing::ValuesIn(kDecoders), law_name_of);
+INSTANTIATE_TEST_SUITE_P(All, DecoderLaws, testing::ValuesIn(kDecoders), law_name_of);
 
 }  // namespace
 }  // namespace headwise

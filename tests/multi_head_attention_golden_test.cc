@@ -11,17 +11,17 @@
 namespace headwise::golden {
 namespace {
 
-using testing::Bounded;
+using tests::Bounded;
 
-constexpr double kStored = 0x1p-24;  // golden values are rounded to float32
+constexpr double kStoredLayer = 0x1p-24;  // golden values are rounded to float32
 
-testing::LayerProblem problem_of(const Case& one) {
+tests::LayerProblem problem_of(const Case& one) {
   const Tensor& x = one.tensor("x");
   const bool bias = one.has("in_proj_bias"), cross = one.has("memory");
-  testing::LayerProblem problem{.config = {.width = x.shape[2],
-                                           .heads = one.list("heads")[0],
-                                           .projection_bias = bias,
-                                           .output_bias = bias}};
+  tests::LayerProblem problem{.config = {.width = x.shape[2],
+                                         .heads = one.list("heads")[0],
+                                         .projection_bias = bias,
+                                         .output_bias = bias}};
   const auto offsets = [](const Tensor& rows) {
     std::vector<int64_t> all;
     for (int64_t b = 0; b <= rows.shape[0]; ++b) all.push_back(b * rows.shape[1]);
@@ -52,7 +52,7 @@ void expect_close(const Case& one, const std::string& name, std::span<const floa
   const std::vector<float>& expected = one.tensor(name).values;
   ASSERT_EQ(got.size(), expected.size()) << one.name << ' ' << name;
   for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], expected[i], bounds[i].e + kStored * std::abs(expected[i]))
+    ASSERT_NEAR(got[i], expected[i], bounds[i].e + kStoredLayer * std::abs(expected[i]))
         << one.name << ' ' << name << ' ' << i;
   }
 }
@@ -67,9 +67,9 @@ TEST_P(MultiHeadAttentionGolden, OutputAndAllGradients) {
   const File file = load_named("multihead");
   EXPECT_GE(file.cases.size(), 10u);
   for (const Case& one : file.cases) {
-    const testing::LayerProblem problem = problem_of(one);
-    const testing::LayerAnswers got = solve(problem);
-    const auto bounds = testing::solve_ref<Bounded>(problem, numbers_of(problem));
+    const tests::LayerProblem problem = problem_of(one);
+    const tests::LayerAnswers got = solve(problem);
+    const auto bounds = tests::solve_ref<Bounded>(problem, numbers_of(problem));
     expect_close(one, "out", got.out, bounds.out);
     expect_close(one, "dx", got.dx, bounds.dx);
     if (one.has("dmemory")) expect_close(one, "dmemory", got.dsource, bounds.dsource);

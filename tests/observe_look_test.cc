@@ -22,7 +22,7 @@ namespace headwise {
 namespace {
 
 /// measures.md: absolute and relative.
-constexpr double kTolerance = 1e-5;
+constexpr double kLookTolerance = 1e-5;
 
 /// Everything about one attention of one text, stored.
 struct StoredAttention {
@@ -337,7 +337,7 @@ TEST_P(Looking, GivesThePlainNumbers) {
     for (const auto& [measure, tally] : means.all()) {
       const Measure* const got = measures.find(measure);
       ASSERT_NE(got, nullptr) << name << " " << measure;
-      EXPECT_NEAR(got->value, tally.mean(), kTolerance * (1 + std::abs(tally.mean())))
+      EXPECT_NEAR(got->value, tally.mean(), kLookTolerance * (1 + std::abs(tally.mean())))
           << name << " " << measure;
       if (measure != "constancy") {
         EXPECT_EQ(got->n, tally.n) << name << " " << measure;
@@ -507,7 +507,7 @@ TEST(DirectLogits, AreOfContributions) {
       const Measure* const got = head.measures.find("direct_logit");
       ASSERT_NE(got, nullptr) << name << " " << head.head;
       const double expected = plain.at(head.head).mean();
-      EXPECT_NEAR(got->value, expected, kTolerance * (1 + std::abs(expected))) << head.head;
+      EXPECT_NEAR(got->value, expected, kLookTolerance * (1 + std::abs(expected))) << head.head;
       EXPECT_EQ(got->n, 9);
     }
   }

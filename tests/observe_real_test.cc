@@ -14,10 +14,10 @@
 namespace headwise {
 namespace {
 
-const std::filesystem::path kGolden = golden_folder();
-const std::filesystem::path kSource = kGolden.parent_path().parent_path();
-const std::filesystem::path kMiniLm = kSource / "build/models/minilm";
-const std::filesystem::path kShared = kSource / "../shared";
+const std::filesystem::path kGoldenFolder = golden_folder();
+const std::filesystem::path kProjectFolder = kGoldenFolder.parent_path().parent_path();
+const std::filesystem::path kMiniLmFolder = kProjectFolder / "build/models/minilm";
+const std::filesystem::path kShared = kProjectFolder / "../shared";
 const std::filesystem::path kStories15m = kShared / "models/stories15m";
 
 #define SKIP_WITHOUT(path) \
@@ -29,7 +29,7 @@ bool is_share(const std::string& measure) {
 }
 
 void expect_golden(const std::string& name, const std::filesystem::path& folder) {
-  const nlohmann::json golden = read_json(kGolden / "real" / ("observe_" + name + ".json"));
+  const nlohmann::json golden = read_json(kGoldenFolder / "real" / ("observe_" + name + ".json"));
   const Model model = Model::load(folder);
   const Tokenizer tokenizer = Tokenizer::load(folder);
   ObserveData data;
@@ -53,8 +53,8 @@ void expect_golden(const std::string& name, const std::filesystem::path& folder)
 }
 
 TEST(ObserveReal, SeesInMiniLmWhatPyTorchSees) {
-  SKIP_WITHOUT(kMiniLm);
-  expect_golden("minilm", kMiniLm);
+  SKIP_WITHOUT(kMiniLmFolder);
+  expect_golden("minilm", kMiniLmFolder);
 }
 
 TEST(ObserveReal, SeesInStories15mWhatPyTorchSees) {

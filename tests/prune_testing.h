@@ -17,10 +17,6 @@ namespace headwise {
 /// The largest difference that float32 may make, relative to the largest value.
 inline constexpr double kTolerance = 2e-5;
 
-inline std::filesystem::path golden_model(const std::string& name) {
-  return golden_folder() / "models" / name;
-}
-
 inline TokenBatch texts_for(const ModelConfig& config, int64_t vocabulary, uint64_t seed) {
   Random random(seed);
   TokenBatch batch;

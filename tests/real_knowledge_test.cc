@@ -17,11 +17,11 @@ const auto kMiniLm = kSource / "build/models/minilm";
 const auto kTreebank = kSource / "../shared/data/ud-ewt/en_ewt-ud-dev.conllu.gz";
 const auto kGap = kSource / "../shared/data/gap-development.tsv";
 
-#define SKIP_WITHOUT(path) \
+#define SKIP_WITHOUT_FILE(path) \
   if (!std::filesystem::exists(path)) GTEST_SKIP() << (path).string() << " is not there"
 
 TEST(RealTreebank, IsReadWholeAndWrittenAgain) {
-  SKIP_WITHOUT(kTreebank);
+  SKIP_WITHOUT_FILE(kTreebank);
   const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
   ASSERT_EQ(sentences.size(), 2001u);
   int64_t words = 0, apart = 0;
@@ -41,7 +41,7 @@ TEST(RealTreebank, IsReadWholeAndWrittenAgain) {
 }
 
 TEST(RealGap, HasItsItems) {
-  SKIP_WITHOUT(kGap);
+  SKIP_WITHOUT_FILE(kGap);
   const std::vector<CoreferenceItem> items = read_gap(kGap);
   ASSERT_EQ(items.size(), 1799u);  // of 2,000, 201 have neither name as the antecedent
   const CoreferenceItem& first = items.front();
@@ -66,8 +66,8 @@ ObservedCorpus first_of(const std::vector<Known>& all, size_t count, const Token
 
 /// Clark et al. 2019: some heads know a relation better than any fixed offset does.
 TEST(MiniLmKnows, DeterminersAndObjects) {
-  SKIP_WITHOUT(kTreebank);
-  SKIP_WITHOUT(kMiniLm / "config.json");
+  SKIP_WITHOUT_FILE(kTreebank);
+  SKIP_WITHOUT_FILE(kMiniLm / "config.json");
   const Model model = Model::load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
@@ -91,8 +91,8 @@ TEST(MiniLmKnows, DeterminersAndObjects) {
 }
 
 TEST(MiniLmKnows, WhomPronounsStandFor) {
-  SKIP_WITHOUT(kGap);
-  SKIP_WITHOUT(kMiniLm / "config.json");
+  SKIP_WITHOUT_FILE(kGap);
+  SKIP_WITHOUT_FILE(kMiniLm / "config.json");
   const Model model = Model::load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<CoreferenceItem> items = read_gap(kGap);

@@ -23,7 +23,7 @@ namespace headwise {
 namespace {
 
 /// The largest difference that float32 may make, relative to the largest activation.
-constexpr double kTolerance = 2e-5;
+constexpr double kRealTolerance = 2e-5;
 
 const std::filesystem::path kSource = project_folder();
 
@@ -43,9 +43,9 @@ const RealModel kStories260k = {"stories260k", kSource / "../shared/models/stori
 #define SKIP_IF_ABSENT(model) \
   if (!std::filesystem::exists((model).folder / "config.json")) GTEST_SKIP() << (model).missing
 
-class Expected : public GoldenTensors {
+class ExpectedStates : public GoldenTensors {
  public:
-  explicit Expected(const std::string& name)
+  explicit ExpectedStates(const std::string& name)
       : GoldenTensors(golden_folder() / "real" / (name + ".safetensors")) {}
 
   std::vector<std::string> texts() const {
@@ -77,24 +77,24 @@ float largest_of(std::span<const float> values) {
   return largest;
 }
 
-void expect_near(const std::string& what, std::span<const float> got,
-                 std::span<const float> expected, float largest) {
+void expect_states_near(const std::string& what, std::span<const float> got,
+                        std::span<const float> expected, float largest) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   float error = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     error = std::max(error, std::isnan(got[i]) ? INFINITY : std::abs(got[i] - expected[i]));
   }
-  EXPECT_LE(error, kTolerance * largest) << what << ", largest value " << largest;
+  EXPECT_LE(error, kRealTolerance * largest) << what << ", largest value " << largest;
   testing::Test::RecordProperty(what, testing::PrintToString(error / largest));
 }
 
-void expect_near(const std::string& what, std::span<const float> got,
-                 std::span<const float> expected) {
-  expect_near(what, got, expected, largest_of(expected));
+void expect_states_near(const std::string& what, std::span<const float> got,
+                        std::span<const float> expected) {
+  expect_states_near(what, got, expected, largest_of(expected));
 }
 
 void expect_ids_of_texts(const RealModel& model) {
-  const Expected expected(model.name);
+  const ExpectedStates expected(model.name);
   const Tokenizer tokenizer = Tokenizer::load(model.folder);
   const TokenBatch batch = expected.batch();
   const std::vector<std::string> texts = expected.texts();
@@ -138,7 +138,7 @@ class OneToken : public ForwardObserver {
 
 TEST(MiniLm, HiddenStatesMapsAndEmbeddings) {
   SKIP_IF_ABSENT(kMiniLm);
-  const Expected expected(kMiniLm.name);
+  const ExpectedStates expected(kMiniLm.name);
   const Model model = Model::load(kMiniLm.folder);
   const auto pooling = SentencePooling::find(kMiniLm.folder);
   ASSERT_TRUE(pooling.has_value());
@@ -149,26 +149,26 @@ TEST(MiniLm, HiddenStatesMapsAndEmbeddings) {
   }
   OneToken observer(batch.offsets[1] + 1);
   const Activations hidden = model.hidden(batch, {.observer = &observer});
-  expect_near("hidden", flat(gather(hidden.rows, first_two)), expected.floats("hidden"),
-              largest_of(flat(hidden)));
-  expect_near("layers", observer.layers, expected.floats("layers"));
-  expect_near("maps", observer.maps, expected.floats("maps"));
-  expect_near("embedding", flat(pooling->embed(hidden.rows, batch.offsets)),
-              expected.floats("embedding"));
+  expect_states_near("hidden", flat(gather(hidden.rows, first_two)), expected.floats("hidden"),
+                     largest_of(flat(hidden)));
+  expect_states_near("layers", observer.layers, expected.floats("layers"));
+  expect_states_near("maps", observer.maps, expected.floats("maps"));
+  expect_states_near("embedding", flat(pooling->embed(hidden.rows, batch.offsets)),
+                     expected.floats("embedding"));
 
   const std::vector<float> gates = expected.floats("gates");
   const Activations gated = model.hidden(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});
-  expect_near("gated.hidden", flat(gather(gated.rows, first_two)), expected.floats("gated.hidden"),
-              largest_of(flat(gated)));
-  expect_near("gated.embedding", flat(pooling->embed(gated.rows, batch.offsets)),
-              expected.floats("gated.embedding"));
+  expect_states_near("gated.hidden", flat(gather(gated.rows, first_two)),
+                     expected.floats("gated.hidden"), largest_of(flat(gated)));
+  expect_states_near("gated.embedding", flat(pooling->embed(gated.rows, batch.offsets)),
+                     expected.floats("gated.embedding"));
 }
 
 class Stories : public testing::TestWithParam<RealModel> {};
 
 /// Compares what the golden file has of logits [T, V].
-void expect_logits(const Expected& expected, const std::string& prefix, const Activations& logits,
-                   std::span<const int64_t> last) {
+void expect_logits(const ExpectedStates& expected, const std::string& prefix,
+                   const Activations& logits, std::span<const int64_t> last) {
   const float largest = largest_of(flat(logits));
   const std::vector<float> some = expected.floats(prefix + "logits");
   const int64_t V = logits.rows.extent(1);
@@ -177,10 +177,11 @@ void expect_logits(const Expected& expected, const std::string& prefix, const Ac
   for (const int64_t row : last) {
     for (int64_t column = 0; column < V; column += step) picked.push_back(logits.rows(row, column));
   }
-  expect_near(prefix + "logits", picked, some, largest);
+  expect_states_near(prefix + "logits", picked, some, largest);
   std::vector<float> sums(logits.rows.extent(0));
   log_sum_exp(logits.rows, sums);
-  expect_near(prefix + "log_sum_exp", sums, expected.floats(prefix + "log_sum_exp"), largest);
+  expect_states_near(prefix + "log_sum_exp", sums, expected.floats(prefix + "log_sum_exp"),
+                     largest);
 }
 
 TEST_P(Stories, IdsOfTexts) {
@@ -190,14 +191,14 @@ TEST_P(Stories, IdsOfTexts) {
 
 TEST_P(Stories, Logits) {
   SKIP_IF_ABSENT(GetParam());
-  const Expected expected(GetParam().name);
+  const ExpectedStates expected(GetParam().name);
   const Model model = Model::load(GetParam().folder);
   const TokenBatch batch = expected.batch();
   std::vector<int64_t> last;
   for (int64_t b = 0; b < batch.texts(); ++b) last.push_back(batch.offsets[b + 1] - 1);
 
   const Activations hidden = model.hidden(batch);
-  expect_near("hidden", flat(gather(hidden.rows, last)), expected.floats("hidden"));
+  expect_states_near("hidden", flat(gather(hidden.rows, last)), expected.floats("hidden"));
   const Activations logits = model.output(hidden.rows);
   expect_logits(expected, "", logits, last);
   const std::vector<int64_t> best = expected.integers("best");
@@ -208,7 +209,7 @@ TEST_P(Stories, Logits) {
     EXPECT_EQ(most - begin, best[row]) << row;
     best_logit.push_back(*most);
   }
-  expect_near("best.logit", best_logit, expected.floats("best.logit"));
+  expect_states_near("best.logit", best_logit, expected.floats("best.logit"));
 
   const std::vector<float> gates = expected.floats("gates");
   const Activations gated = model.hidden(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});

@@ -14,10 +14,10 @@ namespace {
 
 // Stored values are float32 (relative 2^-24); a scale such as 1/sqrt(D) or a slope is the same
 // double.
-constexpr double kStored = 0x1p-23;
+constexpr double kStoredTwice = 0x1p-23;
 
 template <int R>
-void expect_equal(const Case& one, const char* name, const testing::Array<double, R>& got) {
+void expect_equal(const Case& one, const char* name, const tests::Array<double, R>& got) {
   if (!one.has(name)) return;
   const std::vector<double> values = got.values();
   const std::vector<float>& expected = one.tensor(name).values;
@@ -26,7 +26,7 @@ void expect_equal(const Case& one, const char* name, const testing::Array<double
     if (std::isinf(expected[i])) {
       EXPECT_EQ(values[i], expected[i]) << one.name << ' ' << name << ' ' << i;
     } else {
-      EXPECT_NEAR(values[i], expected[i], kStored * std::abs(expected[i]) + 1e-13)
+      EXPECT_NEAR(values[i], expected[i], kStoredTwice * std::abs(expected[i]) + 1e-13)
           << one.name << ' ' << name << ' ' << i;
     }
   }
@@ -37,7 +37,7 @@ TEST(ReferenceGolden, ForwardAndBackwardEqualPyTorch) {
   EXPECT_GE(file.cases.size(), 40u);
   for (const Case& one : file.cases) {
     const AttentionCase problem(one);
-    const auto answers = testing::solve_ref(problem.attention(), one.tensor("dout").view<3>());
+    const auto answers = tests::solve_ref(problem.attention(), one.tensor("dout").view<3>());
     expect_equal(one, "out", answers.out);
     expect_equal(one, "lse", answers.lse);
     expect_equal(one, "dq", answers.dq);
@@ -55,11 +55,11 @@ TEST(ReferenceGolden, StatisticsEqualPyTorch) {
     const AttentionCase problem(one);
     const Attention attention = problem.attention();
     CaseObserver watch(one);
-    testing::Array<double, 3> out(
+    tests::Array<double, 3> out(
         {attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)});
     attention_forward_ref(attention, out.view(), {}, &watch.observer);
     SCOPED_TRACE(name);
-    expect_statistics(one, watch.observer.heads, kStored);
+    expect_statistics(one, watch.observer.heads, kStoredTwice);
   }
 }
 
@@ -73,7 +73,7 @@ TEST(ReferenceGolden, MapsEqualPyTorch) {
     for (int64_t t = 0; t < attention.q.extent(0); ++t) {
       for (int64_t h = 0; h < attention.q.extent(1); ++h) {
         for (const double p : attention_weights_ref(attention, t, h)) {
-          ASSERT_NEAR(p, *expected, kStored * *expected + 1e-15) << name << " row " << t;
+          ASSERT_NEAR(p, *expected, kStoredTwice * *expected + 1e-15) << name << " row " << t;
           ++expected;
         }
       }

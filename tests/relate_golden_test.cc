@@ -14,7 +14,7 @@
 #include "headwise/observe/head_weights.h"
 #include "observe/watch_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// Of values, absolute and relative: what docs/measures.md promises.
@@ -175,4 +175,4 @@ INSTANTIATE_TEST_SUITE_P(Models, RelateGolden,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -1,4 +1,4 @@
-// Golden models' folders, and texts made up for them.
+// Texts made up for golden models.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,6 @@
 #include "headwise/model/model.h"
 
 namespace headwise {
-
-inline std::filesystem::path golden(const std::string& name) {
-  return golden_folder() / "models" / name;
-}
 
 /// Texts of these lengths, of tokens that are none of the special ones.
 inline TokenBatch texts_of(int64_t vocabulary, const std::vector<int64_t>& lengths, int32_t seed) {

@@ -16,10 +16,6 @@
 
 namespace headwise {
 
-inline std::filesystem::path golden_model(const std::string& name) {
-  return golden_folder() / "models" / name;
-}
-
 /// 60 short texts of any tokens but the first three.
 inline TokenBatch random_texts(int64_t vocabulary, uint64_t stream) {
   Random random(5, stream);

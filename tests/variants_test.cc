@@ -18,11 +18,11 @@ namespace headwise {
 namespace {
 
 /// The largest difference that float32 may make, relative to the largest value.
-constexpr double kTolerance = 2e-5;
+constexpr double kVariantTolerance = 2e-5;
 
 std::vector<std::string> models() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(golden(""))) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_model(""))) {
     const std::string name = entry.path().filename().string();
     // The architectures themselves, and what differs in its blocks.
     if (!std::filesystem::exists(entry.path() / "config.json")) continue;
@@ -58,7 +58,7 @@ class Changed : public ForwardObserver {
 class Variants : public testing::TestWithParam<std::string> {
  protected:
   Variants()
-      : model_(Model::load(golden(GetParam()))),
+      : model_(Model::load(golden_model(GetParam()))),
         source_(texts_of(model_.config().vocabulary, {5, 1, 9, 0, 4}, 1)) {
     if (model_.config().encoder_decoder()) {
       target_ = texts_of(model_.config().decoder_vocabulary, {3, 7, 1, 2, 6}, 50);
@@ -122,7 +122,7 @@ class Variants : public testing::TestWithParam<std::string> {
       }
     }
     ASSERT_EQ(at, wanted.size());
-    EXPECT_LE(error, kTolerance * largest)
+    EXPECT_LE(error, kVariantTolerance * largest)
         << "head " << (variant.empty() ? -1 : variant[0].head) << " of " << variant.size();
   }
 
@@ -189,7 +189,7 @@ TEST_P(Variants, ZeroIsAClosedGate) {
                    }
                  }
                }
-               EXPECT_LE(error, kTolerance * largest) << rows.variants[v];
+               EXPECT_LE(error, kVariantTolerance * largest) << rows.variants[v];
              }
            });
 }
@@ -221,7 +221,7 @@ TEST_P(Variants, BadInputIsRefused) {
 }
 
 TEST(VariantsOfLongTexts, AngleIsOfTheText) {
-  const Model model = Model::load(golden("llama_rope_dynamic"));
+  const Model model = Model::load(golden_model("llama_rope_dynamic"));
   const int64_t most = model.config().max_positions;
   VariantPass pass(model, {});
   const std::vector<float> zeros(64);

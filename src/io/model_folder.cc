@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const char* what, const fs::path& where, std::string got,
-                         std::string expected, std::string hint = "") {
+[[noreturn]] void refuse_folder(const char* what, const fs::path& where, std::string got,
+                                std::string expected, std::string hint = "") {
   throw Error({.what = fmt::format("model: {}", what),
                .where = where.string(),
                .got = std::move(got),
@@ -67,7 +67,8 @@ fs::path snapshot_of(const fs::path& repository, const std::string& fetch) {
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back()))) {
     revision.pop_back();
   }
-  if (!is_name(revision)) refuse("no revision", ref, "other text", "the hash of a commit", fetch);
+  if (!is_name(revision))
+    refuse_folder("no revision", ref, "other text", "the hash of a commit", fetch);
   return repository / "snapshots" / revision;
 }
 
@@ -77,14 +78,14 @@ fs::path find_model(const std::string& folder_or_id) {
   const fs::path folder = folder_or_id;
   if (is_folder(folder)) {
     if (has_config(folder)) return folder;
-    refuse("no config.json", folder, "a folder without it", "a folder with config.json");
+    refuse_folder("no config.json", folder, "a folder without it", "a folder with config.json");
   }
   std::error_code ignored;
   if (fs::exists(folder, ignored)) {
-    refuse("not a folder", folder, "a file", "a folder with config.json", "name its folder");
+    refuse_folder("not a folder", folder, "a file", "a folder with config.json", "name its folder");
   }
   if (!is_id(folder_or_id)) {
-    refuse("no such folder", folder, "nothing there", "a folder, or an id such as org/name");
+    refuse_folder("no such folder", folder, "nothing there", "a folder, or an id such as org/name");
   }
   const fs::path hub = cache();
   std::string name = "models--" + folder_or_id;
@@ -92,13 +93,14 @@ fs::path find_model(const std::string& folder_or_id) {
   const std::string fetch = fmt::format("to fetch it: hf download {}", folder_or_id);
   const fs::path repository = hub / name;
   if (!is_folder(repository)) {
-    refuse("neither a folder nor in the cache", folder,
-           fmt::format("no {} in {}", name, hub.string()),
-           "a folder with config.json, or the id of a model that was downloaded", fetch);
+    refuse_folder("neither a folder nor in the cache", folder,
+                  fmt::format("no {} in {}", name, hub.string()),
+                  "a folder with config.json, or the id of a model that was downloaded", fetch);
   }
   const fs::path snapshot = snapshot_of(repository, fetch);
   if (!has_config(snapshot)) {
-    refuse("the cached model is not whole", snapshot, "no config.json", "config.json", fetch);
+    refuse_folder("the cached model is not whole", snapshot, "no config.json", "config.json",
+                  fetch);
   }
   return snapshot;
 }

@@ -19,12 +19,12 @@ Safetensors parse(std::string_view file) {
   return parse_safetensors(std::as_bytes(std::span(file)), "dir/m.safetensors");
 }
 
-ErrorDetail refused(const std::string& file) {
+ErrorDetail refused_file(const std::string& file) {
   return error_of([&] { parse(file); });
 }
 
 ErrorDetail refused_header(const std::string& header, const std::string& data = "") {
-  return refused(safetensors(header, data));
+  return refused_file(safetensors(header, data));
 }
 
 auto says(const char* what, const char* where, const char* got, const char* expected) {
@@ -69,19 +69,19 @@ TEST(SafetensorsFile, MayHoldUnsignedNumbersBesideTheWeights) {
 }
 
 TEST(SafetensorsFile, IsTooShort) {
-  EXPECT_THAT(refused(""), says("too short", "", "0 bytes", "at least 8 bytes"));
-  EXPECT_THAT(refused("1234567"), says("too short", "", "7 bytes", "at least 8 bytes"));
+  EXPECT_THAT(refused_file(""), says("too short", "", "0 bytes", "at least 8 bytes"));
+  EXPECT_THAT(refused_file("1234567"), says("too short", "", "7 bytes", "at least 8 bytes"));
 }
 
 TEST(SafetensorsFile, HasAHeaderBeyondItsEndOrTheCap) {
-  EXPECT_THAT(refused(std::string("\x09\0\0\0\0\0\0\0{}", 10)),
+  EXPECT_THAT(refused_file(std::string("\x09\0\0\0\0\0\0\0{}", 10)),
               says("header's length cannot be", "", "9 bytes", "at most 2 bytes"));
-  EXPECT_THAT(refused(std::string(8, '\xff') + "{}"),
+  EXPECT_THAT(refused_file(std::string(8, '\xff') + "{}"),
               says("header's length cannot be", "", "18446744073709551615 bytes", "at most 2"));
   std::string above(8 + kLongestHeader + 1, ' ');
   const uint64_t length = kLongestHeader + 1;
   std::memcpy(above.data(), &length, sizeof(length));
-  EXPECT_THAT(refused(above),
+  EXPECT_THAT(refused_file(above),
               says("header's length cannot be", "", "100000001 bytes", "at most 100000000 bytes"));
 }
 
@@ -94,12 +94,12 @@ TEST(SafetensorsFile, IsTruncatedOrHasTrailingBytes) {
 }
 
 TEST(SafetensorsFile, IsAPickleOrAPointerInstead) {
-  const auto zip = refused("PK\3\4 and so on, for a while");
+  const auto zip = refused_file("PK\3\4 and so on, for a while");
   EXPECT_THAT(zip, says("this is a pickle", "", "a zip archive", "a safetensors file"));
   EXPECT_THAT(zip.hint, AllOf(HasSubstr("save_pretrained"), EndsWith("'dir'")));
-  EXPECT_THAT(refused("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."),
+  EXPECT_THAT(refused_file("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."),
               says("this is a pickle", "", "a pickle", "a safetensors file"));
-  EXPECT_THAT(refused("version https://git-lfs.example/spec/v1\noid sha256:0"),
+  EXPECT_THAT(refused_file("version https://git-lfs.example/spec/v1\noid sha256:0"),
               says("not downloaded", "", "a Git LFS pointer", "a safetensors file"));
   // The first bytes of a pickle are also those of a header of 0x280 bytes.
   EXPECT_THAT(parse(safetensors("{}" + std::string(0x27e, ' '))).tensors, IsEmpty());

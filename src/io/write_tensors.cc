@@ -17,8 +17,8 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void refuse(const char* what, const std::string& file, const std::string& name,
-                         std::string got, std::string expected) {
+[[noreturn]] void refuse_tensor(const char* what, const std::string& file, const std::string& name,
+                                std::string got, std::string expected) {
   throw Error({.what = fmt::format("write_tensors: {}", what),
                .where = fmt::format("{}: {}", file, quote(name)),
                .got = std::move(got),
@@ -58,8 +58,8 @@ class Writer {
     std::string text = fmt::format("{{{}}}", fmt::join(fields, ","));
     text.resize((text.size() + 7) / 8 * 8, ' ');
     if (static_cast<int64_t>(text.size()) > kLongestHeader) {
-      refuse("the header is too long", file_, "", fmt::format("{} bytes", text.size()),
-             fmt::format("at most {} bytes", kLongestHeader));
+      refuse_tensor("the header is too long", file_, "", fmt::format("{} bytes", text.size()),
+                    fmt::format("at most {} bytes", kLongestHeader));
     }
     return text;
   }
@@ -69,24 +69,25 @@ class Writer {
     try {
       return nlohmann::json(text).dump();
     } catch (const nlohmann::json::exception&) {
-      refuse("a name or a metadata text is not valid UTF-8", file_, name, quote(text), "UTF-8");
+      refuse_tensor("a name or a metadata text is not valid UTF-8", file_, name, quote(text),
+                    "UTF-8");
     }
   }
 
   int64_t bytes(const TensorToWrite& tensor) const {
     if (tensor.name == "__metadata__") {
-      refuse("the name is reserved", file_, tensor.name, "a tensor", "metadata");
+      refuse_tensor("the name is reserved", file_, tensor.name, "a tensor", "metadata");
     }
     if (tensor.shape.size() > kMostDimensions ||
         std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n < 0; })) {
-      refuse("the shape cannot be", file_, tensor.name, to_string(tensor.shape),
-             fmt::format("at most {} extents, none negative", kMostDimensions));
+      refuse_tensor("the shape cannot be", file_, tensor.name, to_string(tensor.shape),
+                    fmt::format("at most {} extents, none negative", kMostDimensions));
     }
     const auto expected = tensor_bytes(tensor.shape, tensor.dtype);
     if (!expected || *expected != static_cast<int64_t>(tensor.bytes.size())) {
-      refuse("the size does not fit the shape", file_, tensor.name,
-             fmt::format("{} bytes", tensor.bytes.size()),
-             fmt::format("{} {}", to_string(tensor.dtype), to_string(tensor.shape)));
+      refuse_tensor("the size does not fit the shape", file_, tensor.name,
+                    fmt::format("{} bytes", tensor.bytes.size()),
+                    fmt::format("{} {}", to_string(tensor.dtype), to_string(tensor.shape)));
     }
     return *expected;
   }
@@ -101,7 +102,7 @@ void check_names(const std::filesystem::path& file, std::span<const TensorToWrit
   std::sort(names.begin(), names.end());
   const auto twin = std::adjacent_find(names.begin(), names.end());
   if (twin == names.end()) return;
-  refuse("a name is there twice", file.string(), std::string(*twin), "two tensors", "one");
+  refuse_tensor("a name is there twice", file.string(), std::string(*twin), "two tensors", "one");
 }
 
 }  // namespace

@@ -15,9 +15,8 @@ namespace {
 class Activations : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr Activation kAll[] = {Activation::none,      Activation::relu, Activation::gelu,
-                               Activation::gelu_tanh, Activation::silu, Activation::tanh};
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
+constexpr Activation kActivations[] = {Activation::none,      Activation::relu, Activation::gelu,
+                                       Activation::gelu_tanh, Activation::silu, Activation::tanh};
 
 /// By central differences: the definitions are in double, so this is good to 1e-9.
 double slope(Activation activation, double x) {
@@ -34,7 +33,7 @@ void scale(Matrix& matrix, float factor) {
 
 TEST_P(Activations, MatchTheDefinitionsAndTheirSlopes) {
   for (const auto& [rows, columns] : {std::pair{0, 5}, {3, 0}, {1, 1}, {2, 7}, {40, 1100}}) {
-    for (const Activation activation : kAll) {
+    for (const Activation activation : kActivations) {
       Matrix x(rows, columns, 1);
       scale(x, 12);
       const Matrix dy(rows, columns, 2, 1);

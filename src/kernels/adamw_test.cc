@@ -13,8 +13,6 @@ namespace {
 class AdamWOp : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, AdamWOp, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
-
 TEST_P(AdamWOp, FollowsPyTorch) {
   // torch 2.15: AdamW(lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.1)
   const std::vector<std::vector<float>> expected = {

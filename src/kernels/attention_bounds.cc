@@ -7,7 +7,7 @@
 #include "kernels/attention_random.h"
 #include "kernels/attention_ref.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// What the bounds need to know of the largest of everything.
@@ -162,4 +162,4 @@ Bounds attention_bounds(const Attention& attention, View<const float, 3> dout) {
   return bounds;
 }
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -18,7 +18,7 @@
 
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 
 inline constexpr double kUnit = 0x1p-24;
 inline constexpr double kFunction = 16;
@@ -35,4 +35,4 @@ struct Bounds {
 
 Bounds attention_bounds(const Attention& attention, View<const float, 3> dout);
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -6,7 +6,7 @@
 #include "kernels/attention_ref.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 // Inputs are multiples of kGrid, so that x ± kStep and x ± 2 kStep are exact in float and the
@@ -176,4 +176,4 @@ TEST(AttentionGradient, ZeroGatesHaveNoneUnlessAsked) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -9,7 +9,7 @@
 #include "kernels/attention_ref.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// How far each tally of a head may be off; the bounds of attention_bounds.h summed over rows.
@@ -122,7 +122,7 @@ void expect_observed(const Case& one, const Bounds& bounds, const Watch& got,
 }
 
 // Every eighth problem is long: a number of groups prime to that spreads them.
-constexpr int kProblems = 160, kGroups = 7;
+constexpr int kObservedProblems = 160, kObservedGroups = 7;
 
 class ObserverSweep : public ::testing::TestWithParam<int> {
  protected:
@@ -130,7 +130,7 @@ class ObserverSweep : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ObserverSweep, EqualsTheReference) {
-  for (int index = GetParam(); index < kProblems; index += kGroups) {
+  for (int index = GetParam(); index < kObservedProblems; index += kObservedGroups) {
     const Case one{Problem(random_spec(1000 + index)), index % 3 == 0};
     const Attention attention = one.problem.attention();
     Watch expected(attention, one.cross, index);
@@ -163,7 +163,7 @@ TEST_P(ObserverSweep, EqualsTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, kGroups));
+INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, kObservedGroups));
 
 TEST(AttentionObserver, AddsToWhatItHas) {
   const Problem problem({.sequences = {{9, 9}}, .heads = 3, .kv_heads = 3});
@@ -255,4 +255,4 @@ TEST(AttentionObserver, TiesGoToTheSmallestKey) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

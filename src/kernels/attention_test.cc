@@ -8,7 +8,7 @@
 #include "kernels/attention_ref.h"
 #include "kernels/attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 // Every eighth problem is long: a number of groups prime to that spreads them.
@@ -264,4 +264,4 @@ INSTANTIATE_TEST_SUITE_P(Simd, AttentionTargets, ::testing::ValuesIn(simd_target
                          [](const auto& target) { return target.param; });
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -9,7 +9,7 @@
 
 #include "kernels/attention_ref.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 bool chance(Random& random, float p) { return random.uniform() < p; }
@@ -267,4 +267,4 @@ int64_t sequence_of(const Attention& attention, int64_t row) {
   return b;
 }
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

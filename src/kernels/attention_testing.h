@@ -13,7 +13,7 @@
 #include "headwise/core/random.h"
 #include "headwise/kernels/attention.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -196,4 +196,4 @@ struct Watch {
 /// Which sequence a row is in.
 int64_t sequence_of(const Attention& attention, int64_t row);
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

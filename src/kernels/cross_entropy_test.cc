@@ -16,8 +16,6 @@ namespace {
 class CrossEntropyOp : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropyOp, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
-
 View<float, 1> vector_of(const Matrix& matrix) {
   return {matrix.view.data(), {matrix.view.extent(1)}};
 }

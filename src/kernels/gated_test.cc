@@ -15,13 +15,14 @@ namespace {
 class Gated : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, Gated, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr Activation kAll[] = {Activation::none,      Activation::relu, Activation::gelu,
-                               Activation::gelu_tanh, Activation::silu, Activation::tanh};
+constexpr Activation kGatedActivations[] = {Activation::none, Activation::relu,
+                                            Activation::gelu, Activation::gelu_tanh,
+                                            Activation::silu, Activation::tanh};
 
 TEST_P(Gated, MatchesTheDefinition) {
   for (const auto& [rows, columns] :
        {std::pair{0, 5}, {3, 0}, {1, 1}, {2, 7}, {5, 64}, {40, 1100}}) {
-    for (const Activation activation : kAll) {
+    for (const Activation activation : kGatedActivations) {
       const Matrix gates(rows, columns, 1), ups(rows, columns, 2, 1);
       Matrix out(rows, columns, 3, 5);
       gate(gates.view, ups.view, activation, out.view);
@@ -41,7 +42,7 @@ TEST_P(Gated, MatchesTheDefinition) {
 
 TEST_P(Gated, GradientsAreThoseOfFiniteDifferences) {
   for (const auto& [rows, columns] : {std::pair{0, 5}, {3, 0}, {1, 1}, {2, 7}, {40, 1100}}) {
-    for (const Activation activation : kAll) {
+    for (const Activation activation : kGatedActivations) {
       const Matrix gates(rows, columns, 1), ups(rows, columns, 2, 1), dout(rows, columns, 3, 2);
       Matrix dgate(rows, columns, 4), dup(rows, columns, 5);
       gate_backward(gates.view, ups.view, activation, dout.view, dgate.view, dup.view);

@@ -15,9 +15,8 @@ namespace {
 class NormGradient : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, NormGradient, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
-constexpr float kEpsilon = 0.1f;  // keeps short rows from being nearly singular
-constexpr double kStep = 1e-4;    // central differences of the norms are then good to 1e-7
+constexpr float kLargeEpsilon = 0.1f;  // keeps short rows from being nearly singular
+constexpr double kDifference = 1e-4;   // central differences of the norms are then good to 1e-7
 
 using Row = std::vector<double>;
 
@@ -31,7 +30,7 @@ Normalised layer(const Row& x) {
   double mean = 0, variance = 0;
   for (const double v : x) mean += v / n;
   for (const double v : x) variance += (v - mean) * (v - mean) / n;
-  Normalised result{x, 1 / std::sqrt(variance + kEpsilon)};
+  Normalised result{x, 1 / std::sqrt(variance + kLargeEpsilon)};
   for (double& v : result.values) v = (v - mean) * result.scale;
   return result;
 }
@@ -39,7 +38,7 @@ Normalised layer(const Row& x) {
 Normalised rms(const Row& x) {
   double square = 0;
   for (const double v : x) square += v * v / static_cast<double>(x.size());
-  Normalised result{x, 1 / std::sqrt(square + kEpsilon)};
+  Normalised result{x, 1 / std::sqrt(square + kLargeEpsilon)};
   for (double& v : result.values) v *= result.scale;
   return result;
 }
@@ -57,7 +56,7 @@ Row row_of(View<const float, 2> matrix, int64_t r) {
   return {&matrix(r, 0), &matrix(r, 0) + matrix.extent(1)};
 }
 
-View<float, 1> vector_of(const Matrix& matrix) {
+View<float, 1> norm_vector(const Matrix& matrix) {
   return {matrix.view.data(), {matrix.view.extent(1)}};
 }
 
@@ -77,13 +76,13 @@ void expect_dx(const Norm& norm, View<const float, 2> x, const Matrix& weight,
     }
     for (size_t c = 0; c < at.size(); ++c) {
       const double old = at[c];
-      at[c] = old + kStep;
+      at[c] = old + kDifference;
       const double above = pulled(norm, at, g);
-      at[c] = old - kStep;
+      at[c] = old - kDifference;
       const double below = pulled(norm, at, g);
       at[c] = old;
       const double terms = std::abs(g[c]) + pull + (1 + std::abs(row.values[c])) * stretch;
-      ASSERT_NEAR(got(r, static_cast<int64_t>(c)), (above - below) / (2 * kStep),
+      ASSERT_NEAR(got(r, static_cast<int64_t>(c)), (above - below) / (2 * kDifference),
                   1e-7 + 40 * kUlp * row.scale * terms)
           << fmt::format("{} columns at {}, {}", x.extent(1), r, c);
     }
@@ -114,16 +113,17 @@ void expect_sums(const Norm& norm, View<const float, 2> x, View<const float, 2> 
   }
 }
 
-constexpr std::pair<int, int> kSizes[] = {{0, 5},   {3, 0},    {2, 1},  {3, 7},
-                                          {40, 64}, {900, 37}, {2, 768}};
+constexpr std::pair<int, int> kGradientSizes[] = {{0, 5},   {3, 0},    {2, 1},  {3, 7},
+                                                  {40, 64}, {900, 37}, {2, 768}};
 
 TEST_P(NormGradient, LayerNorm) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kGradientSizes) {
     const Matrix x(rows, columns, 1), weight(1, columns, 2), dy(rows, columns, 3, 1);
     const Matrix before(1, columns, 4);
     Matrix dx(rows, columns, 5), dweight(before), dbias(before);
-    layer_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view,
-                        {.dx = dx.view, .dweight = vector_of(dweight), .dbias = vector_of(dbias)});
+    layer_norm_backward(
+        x.view, norm_vector(weight), kLargeEpsilon, dy.view,
+        {.dx = dx.view, .dweight = norm_vector(dweight), .dbias = norm_vector(dbias)});
     expect_dx(layer, x.view, weight, dy.view, dx.view);
     expect_sums(layer, x.view, dy.view, before, dweight, &dbias);
     EXPECT_TRUE(dx.gaps_untouched());
@@ -131,12 +131,12 @@ TEST_P(NormGradient, LayerNorm) {
 }
 
 TEST_P(NormGradient, RmsNorm) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kGradientSizes) {
     const Matrix x(rows, columns, 1), weight(1, columns, 2), dy(rows, columns, 3, 1);
     const Matrix before(1, columns, 4);
     Matrix dx(rows, columns, 5), dweight(before);
-    rms_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view,
-                      {.dx = dx.view, .dweight = vector_of(dweight)});
+    rms_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy.view,
+                      {.dx = dx.view, .dweight = norm_vector(dweight)});
     expect_dx(rms, x.view, weight, dy.view, dx.view);
     expect_sums(rms, x.view, dy.view, before, dweight, nullptr);
     EXPECT_TRUE(dx.gaps_untouched());
@@ -152,7 +152,8 @@ TEST_P(NormGradient, RmsNormOfHeads) {
     return View<float, 3>(matrix.view.data(), {rows, heads, width},
                           {matrix.view.stride(0), width, 1});
   };
-  rms_norm_backward(in_heads(x), vector_of(weight), kEpsilon, in_heads(dx), vector_of(dweight));
+  rms_norm_backward(in_heads(x), norm_vector(weight), kLargeEpsilon, in_heads(dx),
+                    norm_vector(dweight));
   EXPECT_TRUE(dx.gaps_untouched());
   // A head is a row of its own.
   Matrix x_rows(rows * heads, width, 0), dy_rows(x_rows), dx_rows(x_rows);
@@ -172,8 +173,8 @@ TEST_P(NormGradient, RmsNormOfHeads) {
 TEST_P(NormGradient, InPlaceAndWithAnyNumberOfThreadsTheBitsAreTheSame) {
   const Matrix x(500, 200, 1), weight(1, 200, 2), dy(500, 200, 3), zeros(1, 200, 4);
   const auto run = [&](auto backward, Matrix& dx, View<const float, 2> from, Matrix& sums) {
-    backward(x.view, vector_of(weight), kEpsilon, from,
-             NormGradients{.dx = dx.view, .dweight = vector_of(sums)});
+    backward(x.view, norm_vector(weight), kLargeEpsilon, from,
+             NormGradients{.dx = dx.view, .dweight = norm_vector(sums)});
   };
   const auto rms_backward = [](auto... arguments) { rms_norm_backward(arguments...); };
   const auto layer_backward = [](auto... arguments) { layer_norm_backward(arguments...); };
@@ -196,12 +197,12 @@ TEST_P(NormGradient, InPlaceAndWithAnyNumberOfThreadsTheBitsAreTheSame) {
 TEST_P(NormGradient, IsAddedToDxIfAsked) {
   const Matrix x(9, 50, 1), weight(1, 50, 2), dy(9, 50, 3), before(9, 50, 4);
   Matrix alone(before), added(before);
-  layer_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view, {.dx = alone.view});
-  layer_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view,
+  layer_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy.view, {.dx = alone.view});
+  layer_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy.view,
                       {.dx = added.view, .add_to_dx = true});
   Matrix rms_alone(before), rms_added(before);
-  rms_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view, {.dx = rms_alone.view});
-  rms_norm_backward(x.view, vector_of(weight), kEpsilon, dy.view,
+  rms_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy.view, {.dx = rms_alone.view});
+  rms_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy.view,
                     {.dx = rms_added.view, .add_to_dx = true});
   for (int64_t r = 0; r < 9; ++r) {
     for (int64_t c = 0; c < 50; ++c) {
@@ -216,19 +217,19 @@ TEST(NormGradientErrors, BadShapesSayWhatWasExpected) {
   const Matrix x(3, 4, 1), weight(1, 4, 2), wrong(1, 5, 3);
   Matrix dx(3, 4, 5), sums(1, 4, 6);
   const auto backward = [&](View<const float, 2> dy, const NormGradients& gradients) {
-    layer_norm_backward(x.view, vector_of(weight), kEpsilon, dy, gradients);
+    layer_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, dy, gradients);
   };
   const std::string shape = "layer_norm_backward: the shape";
   expect_error(shape, [&] { backward(wrong.view, {.dx = dx.view}); });
   expect_error(shape, [&] { backward(x.view, {.dx = wrong.view}); });
-  expect_error(shape, [&] { backward(x.view, {.dx = dx.view, .dweight = vector_of(wrong)}); });
-  expect_error(shape, [&] { backward(x.view, {.dx = dx.view, .dbias = vector_of(wrong)}); });
+  expect_error(shape, [&] { backward(x.view, {.dx = dx.view, .dweight = norm_vector(wrong)}); });
+  expect_error(shape, [&] { backward(x.view, {.dx = dx.view, .dbias = norm_vector(wrong)}); });
   expect_error("rms_norm_backward: the shape", [&] {
-    rms_norm_backward(x.view, vector_of(weight), kEpsilon, x.view,
-                      {.dx = dx.view, .dbias = vector_of(sums)});
+    rms_norm_backward(x.view, norm_vector(weight), kLargeEpsilon, x.view,
+                      {.dx = dx.view, .dbias = norm_vector(sums)});
   });
   expect_error("rms_norm_backward: the shape", [&] {
-    rms_norm_backward(x.view, vector_of(wrong), kEpsilon, x.view, {.dx = dx.view});
+    rms_norm_backward(x.view, norm_vector(wrong), kLargeEpsilon, x.view, {.dx = dx.view});
   });
 }
 

@@ -15,7 +15,6 @@ namespace {
 class Norm : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, Norm, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
 constexpr float kEpsilon = 1e-5f;
 
 View<const float, 1> row_of(const Matrix& matrix) {
@@ -58,11 +57,11 @@ void expect_layer_norm(const Matrix& x, const Matrix& weight, const Matrix* bias
   }
 }
 
-constexpr std::pair<int, int> kSizes[] = {{0, 5},  {3, 0},   {2, 1},    {3, 7},    {5, 64},
-                                          {4, 99}, {9, 768}, {2, 4099}, {70, 1000}};
+constexpr std::pair<int, int> kNormSizes[] = {{0, 5},  {3, 0},   {2, 1},    {3, 7},    {5, 64},
+                                              {4, 99}, {9, 768}, {2, 4099}, {70, 1000}};
 
 TEST_P(Norm, LayerNormMatchesTheDefinition) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kNormSizes) {
     const Matrix x(rows, columns, 1), weight(1, columns, 2), bias(1, columns, 3);
     Matrix out(rows, columns, 4, 1), without_bias(rows, columns, 4, 1);
     layer_norm(x.view, row_of(weight), row_of(bias), kEpsilon, out.view);
@@ -117,7 +116,7 @@ void expect_rms_norm(View<const float, 2> x, const Matrix& weight, View<const fl
 }
 
 TEST_P(Norm, RmsNormMatchesTheDefinition) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kNormSizes) {
     const Matrix x(rows, columns, 1), weight(1, columns, 2);
     Matrix out(rows, columns, 4, 1);
     rms_norm(x.view, row_of(weight), kEpsilon, out.view);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "headwise/core/buffer.h"
@@ -17,6 +18,7 @@
 
 namespace headwise {
 
+inline constexpr double kUlp = std::numeric_limits<float>::epsilon();
 inline constexpr float kGuard = 12345.0f;  // fills what lies between rows: must stay as it is
 
 /// A matrix whose rows are `gap` elements apart, filled with numbers in [-1, 1).

@@ -14,13 +14,12 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr double kUlp = std::numeric_limits<float>::epsilon();
 
 class Softmax : public OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, Softmax, testing::ValuesIn(simd_targets()), target_name);
 
-constexpr std::pair<int, int> kSizes[] = {{0, 5},  {2, 1},    {3, 7},     {5, 64},
-                                          {4, 99}, {2, 4099}, {3, 32000}, {40, 1500}};
+constexpr std::pair<int, int> kSoftmaxSizes[] = {{0, 5},  {2, 1},    {3, 7},     {5, 64},
+                                                 {4, 99}, {2, 4099}, {3, 32000}, {40, 1500}};
 
 /// Logits between -range + shift and range + shift.
 Matrix logits(int64_t rows, int64_t columns, float range, float shift) {
@@ -43,7 +42,7 @@ double log_sum_exp_ref(const Matrix& x, int64_t r) {
 double relative(float range) { return kUlp * (range + 1 + 20); }
 
 TEST_P(Softmax, LogSumExpMatchesTheDefinition) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kSoftmaxSizes) {
     for (const auto& [range, shift] : {std::pair{3.0f, 0.0f}, {40.0f, 0.0f}, {5.0f, 1000.0f}}) {
       const Matrix x = logits(rows, columns, range, shift);
       std::vector<float> out(rows);
@@ -58,7 +57,7 @@ TEST_P(Softmax, LogSumExpMatchesTheDefinition) {
 }
 
 TEST_P(Softmax, MatchesTheDefinition) {
-  for (const auto& [rows, columns] : kSizes) {
+  for (const auto& [rows, columns] : kSoftmaxSizes) {
     for (const float range : {3.0f, 40.0f}) {
       const Matrix x = logits(rows, columns, range, 7);
       Matrix p(x);

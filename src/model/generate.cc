@@ -20,28 +20,28 @@ namespace {
 
 /// Settings that change the text, with the value that leaves it alone.
 void refuse_unsupported(const JsonObject& file) {
-  const auto refuse = [&](const char* name, const char* neutral) {
+  const auto refuse_option = [&](const char* name, const char* neutral) {
     file.refuse(name, "a setting of generation is not supported", neutral,
                 "remove it from the file if it may be left out");
   };
   for (const char* name : {"repetition_penalty", "encoder_repetition_penalty"}) {
-    if (file.optional_number(name).value_or(1) != 1) refuse(name, "1");
+    if (file.optional_number(name).value_or(1) != 1) refuse_option(name, "1");
   }
   for (const char* name : {"no_repeat_ngram_size", "encoder_no_repeat_ngram_size"}) {
-    if (file.optional_integer(name).value_or(0) != 0) refuse(name, "0");
+    if (file.optional_integer(name).value_or(0) != 0) refuse_option(name, "0");
   }
   for (const char* name : {"min_length", "min_new_tokens", "diversity_penalty", "min_p"}) {
-    if (file.optional_number(name).value_or(0) != 0) refuse(name, "0");
+    if (file.optional_number(name).value_or(0) != 0) refuse_option(name, "0");
   }
   for (const char* name : {"typical_p", "num_beam_groups"}) {
-    if (file.optional_number(name).value_or(1) != 1) refuse(name, "1");
+    if (file.optional_number(name).value_or(1) != 1) refuse_option(name, "1");
   }
   for (const char* name :
        {"forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens", "sequence_bias"}) {
-    if (file.has(name)) refuse(name, "none");
+    if (file.has(name)) refuse_option(name, "none");
   }
   if (file.has("early_stopping") && !file.value("early_stopping").is_boolean()) {
-    refuse("early_stopping", "true or false");
+    refuse_option("early_stopping", "true or false");
   }
 }
 
@@ -88,7 +88,7 @@ void read_settings(const JsonObject& file, GenerateOptions& options) {
   options.top_p = static_cast<float>(file.optional_number("top_p").value_or(1));
 }
 
-[[noreturn]] void refuse(const char* where, std::string got, const char* expected) {
+[[noreturn]] void refuse_option(const char* where, std::string got, const char* expected) {
   throw Error({.what = "generate: an option is out of range",
                .where = where,
                .got = std::move(got),
@@ -103,24 +103,27 @@ void check(const Model& model, const GenerateOptions& options) {
                  .expected = "a causal or sequence-to-sequence language model"});
   }
   if (options.max_new_tokens < 0) {
-    refuse("max_new_tokens", fmt::format("{}", options.max_new_tokens), "at least 0");
+    refuse_option("max_new_tokens", fmt::format("{}", options.max_new_tokens), "at least 0");
   }
-  if (options.beams < 1) refuse("beams", fmt::format("{}", options.beams), "at least 1");
-  if (options.beams > 1 && options.sample) refuse("beams", "beams and drawing", "one of them");
+  if (options.beams < 1) refuse_option("beams", fmt::format("{}", options.beams), "at least 1");
+  if (options.beams > 1 && options.sample)
+    refuse_option("beams", "beams and drawing", "one of them");
   if (options.beams > 1 && options.forward.gates.extent(0) > 1) {
-    refuse("gates", "gates of their own for every text, and beams", "the same gates for all texts");
+    refuse_option("gates", "gates of their own for every text, and beams",
+                  "the same gates for all texts");
   }
   if (!(options.temperature > 0)) {
-    refuse("temperature", fmt::format("{}", options.temperature), "above 0");
+    refuse_option("temperature", fmt::format("{}", options.temperature), "above 0");
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    refuse("top_p", fmt::format("{}", options.top_p), "above 0, at most 1");
+    refuse_option("top_p", fmt::format("{}", options.top_p), "above 0, at most 1");
   }
-  if (options.top_k < 0) refuse("top_k", fmt::format("{}", options.top_k), "at least 0");
+  if (options.top_k < 0) refuse_option("top_k", fmt::format("{}", options.top_k), "at least 0");
   const auto known = [&](int32_t id) { return id >= 0 && id < model.output_width(); };
   if (!std::ranges::all_of(options.suppressed, known) ||
       (options.forced_eos && !known(*options.forced_eos))) {
-    refuse("suppressed and forced_eos", "a token that is not there", "ids of the vocabulary");
+    refuse_option("suppressed and forced_eos", "a token that is not there",
+                  "ids of the vocabulary");
   }
 }
 

@@ -25,8 +25,8 @@ std::string what_exists(std::span<const AttentionSite> sites) {
                      sites.empty() ? "L0" : sites.front().name);
 }
 
-[[noreturn]] void refuse(std::string what, std::string_view got, std::string expected,
-                         std::string hint = "") {
+[[noreturn]] void refuse_heads(std::string what, std::string_view got, std::string expected,
+                               std::string hint = "") {
   throw Error({.what = std::move(what),
                .where = "the list of heads",
                .got = fmt::format("\"{}\"", got),
@@ -54,14 +54,14 @@ void find(std::span<const AttentionSite> sites, std::string_view name,
     }
     if (name == "all") continue;
     if (any || dot == std::string_view::npos) return;
-    refuse("the layer has no such head", name,
-           site.heads.empty() ? "none: all heads of the layer are pruned"
-                              : fmt::format("one of H{}", fmt::join(site.heads, ", H")));
+    refuse_heads("the layer has no such head", name,
+                 site.heads.empty() ? "none: all heads of the layer are pruned"
+                                    : fmt::format("one of H{}", fmt::join(site.heads, ", H")));
   }
   if (name == "all") return;
   const bool ambiguous = name.starts_with('L') && !sites.empty() && !sites[0].name.starts_with('L');
-  refuse("there is no such layer", name, what_exists(sites),
-         ambiguous ? fmt::format("enc.{0}, dec.{0} or cross.{0}?", name) : "");
+  refuse_heads("there is no such layer", name, what_exists(sites),
+               ambiguous ? fmt::format("enc.{0}, dec.{0} or cross.{0}?", name) : "");
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ std::vector<HeadIndex> Model::find_heads(std::string_view list) const {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string_view name = trimmed(list.substr(begin, end - begin));
     if (name.empty()) {
-      refuse("a name is missing between commas", list, what_exists(attentions()));
+      refuse_heads("a name is missing between commas", list, what_exists(attentions()));
     }
     find(attentions(), name, found);
     begin = end + 1;

@@ -14,10 +14,10 @@
 namespace headwise {
 namespace {
 
-const nlohmann::json kBert = {{"model_type", "bert"},    {"architectures", {"BertModel"}},
-                              {"hidden_size", 8},        {"vocab_size", 10},
-                              {"num_hidden_layers", 1},  {"num_attention_heads", 2},
-                              {"intermediate_size", 16}, {"max_position_embeddings", 8}};
+const nlohmann::json kUnequalBert = {{"model_type", "bert"},    {"architectures", {"BertModel"}},
+                                     {"hidden_size", 8},        {"vocab_size", 10},
+                                     {"num_hidden_layers", 1},  {"num_attention_heads", 2},
+                                     {"intermediate_size", 16}, {"max_position_embeddings", 8}};
 
 /// The query and key matrix of one layer, as transformers stores them.
 View<float, 2> matrix(TrainableModel& model, const std::string& name) {
@@ -31,7 +31,7 @@ View<float, 2> matrix(TrainableModel& model, const std::string& name) {
 }
 
 TEST(HeadRanks, FollowTheSingularValues) {
-  TrainableModel model = TrainableModel::create(kBert.dump(), {});
+  TrainableModel model = TrainableModel::create(kUnequalBert.dump(), {});
   const View<float, 2> query = matrix(model, "query"), key = matrix(model, "key");
   for (int64_t row = 0; row < 8; ++row) {
     for (int64_t c = 0; c < 8; ++c) {

@@ -16,7 +16,7 @@ View<const float, 3> zeros(int64_t rows, int64_t heads) {
 }
 
 template <class T>
-View<T, 2> columns(View<T, 2> all, const HeadGroup& group) {
+View<T, 2> columns_of(View<T, 2> all, const HeadGroup& group) {
   if (all.data() == nullptr) return all;
   return {all.data() + group.first * all.stride(1), {all.extent(0), group.count}, all.strides()};
 }
@@ -67,10 +67,10 @@ class GroupObserver {
       part_.heads.assign(all->heads.begin() + group.first,
                          all->heads.begin() + group.first + group.count);
     }
-    part_.largest = columns(all->largest, group);
-    part_.largest_kept = columns(all->largest_kept, group);
-    part_.given_weight = columns(all->given_weight, group);
-    part_.correlation = columns(all->correlation, group);
+    part_.largest = columns_of(all->largest, group);
+    part_.largest_kept = columns_of(all->largest_kept, group);
+    part_.given_weight = columns_of(all->given_weight, group);
+    part_.correlation = columns_of(all->correlation, group);
   }
 
   AttentionObserver* get() { return all_ == nullptr ? nullptr : &part_; }
@@ -93,7 +93,7 @@ std::vector<HeadGroup> MultiHeadAttention::groups(const Attention& all) const {
   std::vector<HeadGroup> groups;
   const auto add = [&](int64_t first, int64_t count) -> Attention& {
     HeadGroup& group = groups.emplace_back(HeadGroup{first, count, all});
-    group.attention.gates = columns(all.gates, group);
+    group.attention.gates = columns_of(all.gates, group);
     group.attention.seed = seed_of(all.seed, first);
     if (!kv_head.empty()) group.attention.kv_head = kv_head.subspan(first, count);
     return group.attention;
@@ -127,7 +127,7 @@ void MultiHeadAttention::attend_groups(const Attention& all, Pass& pass,
   for (const HeadGroup& group : groups(all)) {
     GroupObserver part(observer, group);
     attention_forward(group.attention, heads(pass.z, group.first, group.count),
-                      columns(pass.lse, group), part.get());
+                      columns_of(pass.lse, group), part.get());
     part.give_back(seen);
   }
   if (observer != nullptr) observer->heads = std::move(seen);
@@ -141,7 +141,7 @@ void MultiHeadAttention::backward_groups(const Attention& all, Pass& pass,
   if (!apart && s.key_heads < s.K) clear(heads(dv, s.key_heads, s.K - s.key_heads));
   for (const HeadGroup& group : groups(all)) {
     AttentionGradients part = gradients;
-    part.dgates = columns(gradients.dgates, group);
+    part.dgates = columns_of(gradients.dgates, group);
     const bool learned = group.first < s.learned() || s.H == 0;
     if (learned) {
       part.dv = heads(dv, 0, s.key_heads);
@@ -153,7 +153,7 @@ void MultiHeadAttention::backward_groups(const Attention& all, Pass& pass,
                                        dv.shape());
     }
     attention_backward(group.attention, heads(pass.z, group.first, group.count),
-                       columns(pass.lse, group), heads(pass.dz, group.first, group.count), part);
+                       columns_of(pass.lse, group), heads(pass.dz, group.first, group.count), part);
     if (!learned && !apart) add(part.dv, dv);
   }
 }

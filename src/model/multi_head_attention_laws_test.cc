@@ -10,7 +10,7 @@
 #include "headwise/kernels/kv_cache.h"
 #include "model/multi_head_attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 using Config = MultiHeadAttentionConfig;
@@ -344,4 +344,4 @@ TEST(MultiHeadAttentionPruning, CompactEqualsMasked) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -9,7 +9,7 @@
 #include "headwise/kernels/simd.h"
 #include "model/multi_head_attention_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 struct NamedProblem {
@@ -310,4 +310,4 @@ TEST_P(MultiHeadAttentionTest, OutputAddsAResidual) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

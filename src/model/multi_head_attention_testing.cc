@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 /// y = x W' + b; b may have no columns.
@@ -418,4 +418,4 @@ void expect_within(const LayerAnswers& got, const LayerReference<Bounded>& expec
   expect_within("dgates", got.dgates, expected.dgates);
 }
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -17,7 +17,7 @@
 #include "headwise/model/multi_head_attention.h"
 #include "kernels/attention_bounds.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 
 struct Bounded {
   double x = 0, e = 0;
@@ -164,4 +164,4 @@ void expect_within(const std::string& what, const std::vector<float>& got,
                    const std::vector<Bounded>& expected);
 void expect_within(const LayerAnswers& got, const LayerReference<Bounded>& expected);
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

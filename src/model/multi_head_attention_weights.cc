@@ -13,8 +13,8 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void refuse(const char* what, const char* where, std::string got, std::string expected,
-                         const char* hint = "") {
+[[noreturn]] void refuse_weights(const char* what, const char* where, std::string got,
+                                 std::string expected, const char* hint = "") {
   throw Error({.what = fmt::format("multi_head_attention: {}", what),
                .where = where,
                .got = std::move(got),
@@ -24,16 +24,18 @@ namespace {
 
 void check_at_least(int64_t least, const char* where, int64_t got) {
   if (got >= least) return;
-  refuse("a size is too small", where, fmt::format("{}", got), fmt::format("at least {}", least));
+  refuse_weights("a size is too small", where, fmt::format("{}", got),
+                 fmt::format("at least {}", least));
 }
 
 int64_t head_dim_of(const MultiHeadAttentionConfig& config) {
   if (config.head_dim) return *config.head_dim;
   if (config.heads == 0) return 0;
   if (config.width % config.heads != 0) {
-    refuse("the width does not divide among the heads", "heads",
-           fmt::format("width {}, {} heads", config.width, config.heads),
-           "a number of heads that divides the width", "or set head_dim, the width of one head");
+    refuse_weights("the width does not divide among the heads", "heads",
+                   fmt::format("width {}, {} heads", config.width, config.heads),
+                   "a number of heads that divides the width",
+                   "or set head_dim, the width of one head");
   }
   return config.width / config.heads;
 }
@@ -41,18 +43,18 @@ int64_t head_dim_of(const MultiHeadAttentionConfig& config) {
 void check_groups(const MultiHeadAttentionShape& shape) {
   if (shape.kv_head.empty()) {
     if (shape.H == 0 || (shape.K > 0 && shape.H % shape.K == 0)) return;
-    refuse("the query heads do not divide among the key/value heads", "kv_heads",
-           fmt::format("{} query heads, {} key/value heads", shape.H, shape.K),
-           "a number of query heads that is a multiple", "set kv_head for uneven groups");
+    refuse_weights("the query heads do not divide among the key/value heads", "kv_heads",
+                   fmt::format("{} query heads, {} key/value heads", shape.H, shape.K),
+                   "a number of query heads that is a multiple", "set kv_head for uneven groups");
   }
   if (static_cast<int64_t>(shape.kv_head.size()) != shape.H) {
-    refuse("kv_head is not one per query head", "kv_head", fmt::format("{}", shape.kv_head.size()),
-           fmt::format("{}", shape.H));
+    refuse_weights("kv_head is not one per query head", "kv_head",
+                   fmt::format("{}", shape.kv_head.size()), fmt::format("{}", shape.H));
   }
   for (const int32_t kv : shape.kv_head) {
     if (kv >= 0 && kv < shape.K) continue;
-    refuse("kv_head names a head that is not there", "kv_head", fmt::format("{}", kv),
-           fmt::format("at least 0, below {}", shape.K));
+    refuse_weights("kv_head names a head that is not there", "kv_head", fmt::format("{}", kv),
+                   fmt::format("at least 0, below {}", shape.K));
   }
 }
 
@@ -63,8 +65,8 @@ void set_fixed(MultiHeadAttentionShape& shape, std::optional<int64_t> key_heads)
     return;
   }
   if (shape.learned() < 0) {
-    refuse("more heads are fixed than there are", "fixed", fmt::format("{}", shape.fixed.size()),
-           fmt::format("at most {}", shape.H));
+    refuse_weights("more heads are fixed than there are", "fixed",
+                   fmt::format("{}", shape.fixed.size()), fmt::format("at most {}", shape.H));
   }
   if (shape.kv_head.empty()) {
     for (int64_t h = 0; h < shape.H; ++h) {
@@ -76,8 +78,9 @@ void set_fixed(MultiHeadAttentionShape& shape, std::optional<int64_t> key_heads)
   }
   if (!key_heads) return;
   if (*key_heads < shape.key_heads || *key_heads > shape.K) {
-    refuse("the heads with keys are not those that learned heads read", "key_heads",
-           fmt::format("{}", *key_heads), fmt::format("{} to {}", shape.key_heads, shape.K));
+    refuse_weights("the heads with keys are not those that learned heads read", "key_heads",
+                   fmt::format("{}", *key_heads),
+                   fmt::format("{} to {}", shape.key_heads, shape.K));
   }
   shape.key_heads = *key_heads;
 }
@@ -85,9 +88,9 @@ void set_fixed(MultiHeadAttentionShape& shape, std::optional<int64_t> key_heads)
 template <int R>
 void copy(const char* where, View<const float, R> from, View<float, R> to) {
   if (from.shape() != to.shape()) {
-    refuse("the shape does not fit", where, to_string(from.shape()), to_string(to.shape()),
-           R == 2 ? "weights are [outputs, inputs]; transposed() turns them round"
-                  : "the config says whether there are biases");
+    refuse_weights("the shape does not fit", where, to_string(from.shape()), to_string(to.shape()),
+                   R == 2 ? "weights are [outputs, inputs]; transposed() turns them round"
+                          : "the config says whether there are biases");
   }
   for (int64_t i = 0; i < to.extent(0); ++i) {
     if constexpr (R == 1) {
@@ -207,9 +210,9 @@ View<float, 2> MultiHeadAttentionWeights::key_value() const {
 
 View<float, 2> MultiHeadAttentionWeights::in_proj() const {
   if (shape_.Cs != shape_.C) {
-    refuse("the projections are not one matrix", "in_proj",
-           fmt::format("width {}, source width {}", shape_.C, shape_.Cs), "the same width",
-           "use separate projections");
+    refuse_weights("the projections are not one matrix", "in_proj",
+                   fmt::format("width {}, source width {}", shape_.C, shape_.Cs), "the same width",
+                   "use separate projections");
   }
   return matrix(0, projected(shape_), shape_.C);
 }

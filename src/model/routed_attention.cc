@@ -27,11 +27,11 @@ std::vector<int32_t> unrouted(int64_t heads, const RoutingConfig& routing) {
   return rest;
 }
 
-void copy(View<const float, 2> from, View<float, 2> to) {
+void copy_values(View<const float, 2> from, View<float, 2> to) {
   for (int64_t i = 0; i < to.extent(0); ++i) std::copy_n(&from(i, 0), to.extent(1), &to(i, 0));
 }
 
-void copy(View<const float, 1> from, View<float, 1> to) {
+void copy_values(View<const float, 1> from, View<float, 1> to) {
   std::copy_n(from.data(), to.extent(0), to.data());
 }
 
@@ -56,20 +56,21 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
   const MultiHeadAttentionWeights& from = all.weights();
   const int64_t learned = weights.shape().learned();
   for (int64_t i = 0; i < learned; ++i) {
-    copy(from.query().rows(heads[i] * s.D, (heads[i] + 1) * s.D),
-         weights.query().rows(i * s.D, (i + 1) * s.D));
+    copy_values(from.query().rows(heads[i] * s.D, (heads[i] + 1) * s.D),
+                weights.query().rows(i * s.D, (i + 1) * s.D));
   }
-  copy(from.key_value(), weights.key_value());
+  copy_values(from.key_value(), weights.key_value());
   for (int64_t i = 0; i < std::ssize(heads); ++i) {
-    copy(block(from.output(), heads[i] * s.Dv, s.Dv), block(weights.output(), i * s.Dv, s.Dv));
+    copy_values(block(from.output(), heads[i] * s.Dv, s.Dv),
+                block(weights.output(), i * s.Dv, s.Dv));
   }
   if (s.projection_bias) {
     for (int64_t i = 0; i < learned * s.D; ++i) {
       weights.query_bias()(i) = from.query_bias()(heads[i / s.D] * s.D + i % s.D);
     }
-    copy(from.key_value_bias(), weights.key_value_bias());
+    copy_values(from.key_value_bias(), weights.key_value_bias());
   }
-  if (s.output_bias) copy(from.output_bias(), weights.output_bias());
+  if (s.output_bias) copy_values(from.output_bias(), weights.output_bias());
   return MultiHeadAttention(std::move(weights));
 }
 

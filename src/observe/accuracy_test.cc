@@ -22,7 +22,7 @@ TEST(Accuracy, HasTheWilsonInterval) {
 }
 
 TEST(Accuracy, ChoosesTheBestHeadOnOneHalfAndMeasuresItOnTheOther) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   Answers answers{.name = "a", .items = {4, 3}, .of_halves = {0.5, 0.25}};
   answers.right.assign(model.heads(), {1, 3});
   answers.right[5] = answers.right[7] = {3, 1};
@@ -39,7 +39,7 @@ TEST(Accuracy, ChoosesTheBestHeadOnOneHalfAndMeasuresItOnTheOther) {
 }
 
 TEST(Accuracy, IsAskedOfHeadsThatReadTheText) {
-  const Model model = golden_model("marian");
+  const Model model = load_golden_model("marian");
   const ObservedCorpus corpus;
   WatchContext context{.model = model, .corpus = corpus};
   const std::vector<uint8_t> heads = heads_within_text(context);

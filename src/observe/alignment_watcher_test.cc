@@ -54,7 +54,7 @@ struct LargestKeys : ForwardObserver {
   std::map<int64_t, std::vector<int64_t>> keys;
 };
 
-struct Plain {
+struct PlainAlignment {
   std::map<int64_t, std::vector<bool>> right{};  // of heads: each item
   std::map<int64_t, std::vector<int64_t>> offsets{};
   int64_t items = 0;
@@ -78,7 +78,7 @@ struct Plain {
 class Alignment : public testing::TestWithParam<std::string> {};
 
 TEST_P(Alignment, EqualsAPlainLoopOverStoredMaps) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const ObservedCorpus corpus = chance_pairs(40);
   const WatchContext context{.model = model, .corpus = corpus};
   std::vector<Measures> heads(model.heads());
@@ -87,7 +87,7 @@ TEST_P(Alignment, EqualsAPlainLoopOverStoredMaps) {
 
   for (const int64_t ahead : {0, 1}) {
     const std::string name = ahead == 1 ? "alignment" : "alignment_read";
-    Plain plain;
+    PlainAlignment plain;
     for (const ObservedText& text : corpus.texts) {
       LargestKeys largest;
       TokenBatch source, target;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(All, Alignment, testing::Values("marian", "marian_mixed
                          [](const auto& info) { return info.param; });
 
 TEST(AlignmentOfNothing, IsNotMeasured) {
-  const Model model = golden_model("marian");
+  const Model model = load_golden_model("marian");
   ObservedCorpus corpus = chance_pairs(2);
   for (ObservedText& text : corpus.texts) text.aligned.clear();
   const WatchContext context{.model = model, .corpus = corpus};

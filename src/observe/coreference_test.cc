@@ -51,7 +51,7 @@ double weight(const ObservedText& text, const std::vector<std::vector<float>>& m
 class Coreference : public testing::TestWithParam<std::string> {};
 
 TEST_P(Coreference, EqualsAPlainComputationFromStoredMaps) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const ChanceItems chance(50, model.config().encoder_decoder());
   const WatchContext context{.model = model, .corpus = chance.corpus};
   const Watched watched = watch(context, watch_coreference(context));
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(All, Coreference,
 
 /// The maps of its pronoun are more than is held at once.
 TEST(CoreferenceOfALongPronoun, EqualsAPlainComputationFromStoredMaps) {
-  const Model model = golden_model("t5");
+  const Model model = load_golden_model("t5");
   PiecedText pieces(3);
   CoreferenceItem item{.right = pieces.add(2), .wrong = pieces.add(2)};
   item.pronoun = pieces.add(1100);
@@ -133,7 +133,7 @@ TEST(CoreferenceOfALongPronoun, EqualsAPlainComputationFromStoredMaps) {
 }
 
 TEST(CoreferenceBaseline, CountsCharactersNotBytes) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   // The right name starts 3 characters before the pronoun, which are 5 bytes; the other 4 after it.
   const CoreferenceItem item{
       .text = "éé he ac", .pronoun = {5, 7}, .right = {0, 4}, .wrong = {9, 10}};

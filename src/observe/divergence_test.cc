@@ -10,7 +10,7 @@
 #include "observe/small_bert_testing.h"
 #include "observe/watch_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 constexpr double kTolerance = 1e-5;  // absolute and relative
@@ -56,8 +56,6 @@ class PlainDivergences : public ForwardObserver {
   std::map<std::string, std::map<std::string, std::vector<std::vector<double>>>> maps;
 };
 
-Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
-
 struct Case {
   const char* name;
   std::vector<int64_t> lengths;
@@ -72,7 +70,7 @@ TEST(Divergence, EqualsThatOfStoredMaps) {
         Case{"llama_rope_dynamic", {14, 6, 20}}, Case{"marian_mixed", {5, 9}}, Case{"t5", {8, 3}},
         Case{"bert_pruned", {8, 3}}}) {
     SCOPED_TRACE(one.name);
-    const Model model = golden(one.name);
+    const Model model = load_golden_model(one.name);
     const bool two = model.config().encoder_decoder();
     const TextPair texts{drawn_texts(one.lengths), two ? drawn_texts({4, 7}, 2) : TokenBatch{}};
     PlainDivergences plain;
@@ -130,7 +128,7 @@ TEST(Divergence, PermutedHeadsGiveAPermutedMatrix) {
 }
 
 TEST(Divergence, BatchesAndThreadsDoNotMatter) {
-  const Model model = golden("bert");
+  const Model model = load_golden_model("bert");
   TokenBatch both = drawn_texts({12, 9});
   TokenBatch first, second;
   first.add(std::span(both.ids).subspan(0, 12));
@@ -151,7 +149,7 @@ TEST(Divergence, BatchesAndThreadsDoNotMatter) {
 
 /// Weights are those before gates, whatever the gates do to the layers behind.
 TEST(Divergence, GatesOfALayerDoNotChangeItsWeights) {
-  const Model model = golden("bert");
+  const Model model = load_golden_model("bert");
   std::vector<float> gates(model.heads(), 1.0f);
   gates[1] = 0;
   const std::vector<TextPair> texts = {{drawn_texts({12, 9})}};
@@ -163,9 +161,9 @@ TEST(Divergence, GatesOfALayerDoNotChangeItsWeights) {
 }
 
 TEST(Divergence, SaysNothingWithoutTexts) {
-  const Model model = golden("bert");
+  const Model model = load_golden_model("bert");
   EXPECT_TRUE(Watching({.model = model, .make = watch_divergence}).run({}).pairs.empty());
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -11,7 +11,7 @@
 #include "observe/composition.h"
 #include "observe/small_bert_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 Evidence observed(const Model& model, uint64_t seed = 0) {
@@ -195,4 +195,4 @@ TEST(HeadWeights, TheSameBitsForAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -19,10 +19,6 @@
 
 namespace headwise {
 
-inline Model golden_model(const std::string& name) {
-  return Model::load(golden_folder() / "models" / name);
-}
-
 /// What a watcher says after it went through the corpus in batches of so many texts.
 struct Watched {
   std::vector<Measures> heads{};

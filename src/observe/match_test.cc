@@ -13,15 +13,14 @@
 #include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "observe/small_bert_testing.h"
+#include "observe/watch_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kTolerance = 1e-5;  // absolute and relative
-
-Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
+constexpr double kMatchTolerance = 1e-5;  // absolute and relative
 
 ObservedCorpus drawn_corpus(const Model& model, const std::vector<int64_t>& lengths) {
   const bool two = model.config().encoder_decoder();
@@ -92,10 +91,10 @@ void expect_plain(const LayerMatch& layer, const StoredMaps& a, const StoredMaps
     for (const std::string& y : heads_b) all += js(a.maps.at(x), b.maps.at(y));
   }
   EXPECT_NEAR(layer.random_mean, all / static_cast<double>(heads_a.size() * heads_b.size()),
-              kTolerance);
+              kMatchTolerance);
   for (const HeadMatch& match : layer.matches) {
     const double expected = js(a.maps.at(match.a), b.maps.at(match.b));
-    EXPECT_NEAR(match.js, expected, kTolerance * (1 + expected)) << match.a << ' ' << match.b;
+    EXPECT_NEAR(match.js, expected, kMatchTolerance * (1 + expected)) << match.a << ' ' << match.b;
     sum += match.js;
   }
   EXPECT_NEAR(layer.mean, sum / static_cast<double>(layer.matches.size()), 1e-12);
@@ -110,7 +109,7 @@ void expect_plain(const LayerMatch& layer, const StoredMaps& a, const StoredMaps
     }
     least = std::min(least, one);
   } while (std::ranges::next_permutation(order).found);
-  EXPECT_NEAR(sum, least, kTolerance * (1 + least));
+  EXPECT_NEAR(sum, least, kMatchTolerance * (1 + least));
 }
 
 std::vector<std::string> heads_of(const Model& model, const std::string& layer) {
@@ -147,7 +146,7 @@ TEST(Match, AModelWithItselfIsTheIdentity) {
   for (const char* const name : {"bert", "llama", "gpt2_mixed", "mpnet", "bert_fixed",
                                  "llama_rope_dynamic", "marian_mixed", "t5", "bert_pruned"}) {
     SCOPED_TRACE(name);
-    const Model model = golden(name);
+    const Model model = load_golden_model(name);
     const ObservedCorpus corpus = drawn_corpus(model, {14, 6, 17});
     for (const bool across : {false, true}) {
       const ModelMatch match = match_heads(model, model, corpus, {.across = across});
@@ -191,7 +190,7 @@ TEST(Match, FindsHeadsThatHaveMoved) {
 }
 
 TEST(Match, TakesAsManyAsTheSmallerLayerHas) {
-  const Model whole = golden("bert"), pruned = golden("bert_pruned");
+  const Model whole = load_golden_model("bert"), pruned = load_golden_model("bert_pruned");
   const ObservedCorpus corpus = drawn_corpus(whole, {12, 9});
   const ModelMatch match = match_heads(pruned, whole, corpus),
                    back = match_heads(whole, pruned, corpus);
@@ -204,7 +203,7 @@ TEST(Match, TakesAsManyAsTheSmallerLayerHas) {
 }
 
 TEST(Match, RefusesModelsThatCannotReadTheSame) {
-  const Model bert = golden("bert"), marian = golden("marian");
+  const Model bert = load_golden_model("bert"), marian = load_golden_model("marian");
   const ObservedCorpus corpus = drawn_corpus(bert, {8});
   const auto what = [&](const ObservedCorpus& texts, const Model& other) {
     return error_of([&] { (void)match_heads(bert, other, texts); }).what;
@@ -234,4 +233,4 @@ TEST(Match, TokensMustBeTheSame) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -74,7 +74,7 @@ int64_t hits(const std::vector<Sample>& train, const std::vector<Sample>& test, 
 class PartsOfSpeech : public testing::TestWithParam<std::string> {};
 
 TEST_P(PartsOfSpeech, EqualAPlainFit) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const ChanceTreebank treebank(80, model.config().encoder_decoder());
   const WatchContext context{.model = model, .corpus = treebank.corpus, .seed = 11};
   const Watched watched = watch(context, watch_parts_of_speech(context));
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(All, PartsOfSpeech,
                          [](const auto& info) { return info.param; });
 
 TEST(PartsOfSpeechItems, NeedBothHalvesAndARealTreebank) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   const ChanceTreebank one(1, false), many(10, false);
   EXPECT_EQ(watch_parts_of_speech({.model = model, .corpus = one.corpus}), nullptr);
   EXPECT_EQ(watch_parts_of_speech({.model = model, .corpus = many.corpus, .probes = true}),

@@ -70,7 +70,7 @@ void expect_measure(const Measures& measures, const char* name, const Plain& pla
 class ProbeWatchers : public testing::TestWithParam<const char*> {};
 
 TEST_P(ProbeWatchers, CountRowsThatLookAtTheRareWord) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const std::vector<RareItem> items = {{.text = "ab quokka cd ef", .word = {3, 9}},
                                        {.text = "gh ij zither", .word = {6, 12}},
                                        {.text = "tapir kl mn", .word = {0, 5}},
@@ -111,7 +111,7 @@ TEST_P(ProbeWatchers, CountRowsThatLookAtTheRareWord) {
 }
 
 TEST_P(ProbeWatchers, CountWordsThatLookAtTheirField) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const std::vector<FieldItem> items = {{.text = "pear saw fig axe",
                                          .words = {{0, 4}, {5, 8}, {9, 12}, {13, 16}},
                                          .fields = {"fruit", "tool", "fruit", "tool"}},
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ProbeWatchers,
                          [](const auto& info) { return info.param; });
 
 TEST(ProbeWatchersThreads, DoNotMatter) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   const RareItem item{.text = "ab quokka cd ef", .word = {3, 9}};
   ObservedCorpus corpus;
   corpus.texts = {observed(item.text, model)};
@@ -207,7 +207,7 @@ struct AllMaps : ForwardObserver {
 class Repetition : public testing::TestWithParam<const char*> {};
 
 TEST_P(Repetition, IsWatchedInTheSecondHalf) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const RepeatedSequences sequences = repeated_sequences(model.config(), nullptr, 3, 7, 3);
   ASSERT_EQ(sequences.length, 7);
   ObservedCorpus corpus;

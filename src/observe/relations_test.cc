@@ -100,7 +100,7 @@ std::map<std::string, Expected> expected_of(const Model& model, const ObservedCo
 class Relations : public testing::TestWithParam<std::string> {};
 
 TEST_P(Relations, EqualAPlainComputationFromStoredMaps) {
-  const Model model = golden_model(GetParam());
+  const Model model = load_golden_model(GetParam());
   const bool two = model.config().encoder_decoder();
   const ChanceTreebank treebank(60, two);
   const WatchContext context{.model = model, .corpus = treebank.corpus};
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(All, Relations,
                          [](const auto& info) { return info.param; });
 
 TEST(RelationItems, AreTheSameForAnyBatchesAndThreads) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(40, false);
   const WatchContext context{.model = model, .corpus = treebank.corpus};
   const Watched watched = watch(context, watch_relations(context));
@@ -145,7 +145,7 @@ TEST(RelationItems, AreTheSameForAnyBatchesAndThreads) {
 
 /// Parts of speech are learnt on one way through the texts, and tested on the next.
 TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(20, false);
   const WatchContext context{.model = model, .corpus = treebank.corpus};
   Watched together{.heads = std::vector<Measures>(model.heads())};
@@ -161,7 +161,7 @@ TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
 }
 
 TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(20, false);
   WatchContext context{.model = model, .corpus = treebank.corpus, .probes = true};
   context.wanted.assign(model.heads(), 0);
@@ -175,7 +175,7 @@ TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
 
 /// llama_fixed: L0.H1 looks at the previous token.
 TEST(RelationItems, OfFixedHeadsAreWhatTheirPatternsSay) {
-  const Model model = golden_model("llama_fixed");
+  const Model model = load_golden_model("llama_fixed");
   PiecedText pieces(1);
   TreeSentence tree;
   const std::vector<std::pair<const char*, int64_t>> words = {
@@ -234,7 +234,7 @@ struct MapsInParts : ForwardObserver {
 
 /// The maps of its second word are more than is held at once.
 TEST(RelationItems, OfALongWordEqualAPlainComputationFromStoredMaps) {
-  const Model model = golden_model("t5");
+  const Model model = load_golden_model("t5");
   PiecedText pieces(3);
   TreeSentence tree;
   const std::vector<std::pair<int64_t, int64_t>> words = {{2, 1}, {1100, -1}, {3, 1}, {1, 2}};
@@ -262,7 +262,7 @@ TEST(RelationItems, OfALongWordEqualAPlainComputationFromStoredMaps) {
 }
 
 TEST(RelationItems, AreNoneWithoutTrees) {
-  const Model model = golden_model("bert");
+  const Model model = load_golden_model("bert");
   ChanceTreebank treebank(2, false);
   for (ObservedText& text : treebank.corpus.texts) text.tree = nullptr;
   const WatchContext context{.model = model, .corpus = treebank.corpus};

@@ -52,7 +52,7 @@ std::vector<int32_t> ordinary_ids(const ModelConfig& config, const Tokenizer* to
 }
 
 /// `length` of the ids; all different if there are so many.
-std::vector<int32_t> draw(std::vector<int32_t> ids, int64_t length, Random& random) {
+std::vector<int32_t> draw_ids(std::vector<int32_t> ids, int64_t length, Random& random) {
   std::vector<int32_t> drawn;
   const bool enough = std::ssize(ids) >= length;
   for (int64_t i = 0; i < length; ++i) {
@@ -182,11 +182,11 @@ RepeatedSequences repeated_sequences(const ModelConfig& config, const Tokenizer*
   };
   for (int64_t i = 0; i < count; ++i) {
     Random random(derived_seed(seed, i, 0, kRepeatPurpose));
-    result.ids.push_back(twice(wrapping.before, draw(ids, length, random)));
+    result.ids.push_back(twice(wrapping.before, draw_ids(ids, length, random)));
     result.ids.back().insert(result.ids.back().end(), wrapping.after.begin(), wrapping.after.end());
     if (!two_sides) continue;
     const int32_t start = config.decoder_start.value_or(config.bos.value_or(0));
-    result.decoder_ids.push_back(twice({start}, draw(decoder_ids, length, random)));
+    result.decoder_ids.push_back(twice({start}, draw_ids(decoder_ids, length, random)));
   }
   return result;
 }

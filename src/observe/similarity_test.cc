@@ -10,7 +10,7 @@
 #include "observe/small_bert_testing.h"
 #include "observe/watch_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -94,14 +94,13 @@ void expect_plain(const Model& model, const std::vector<TextPair>& batches, doub
   }
 }
 
-Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
-
 TEST(Similarity, EqualsThatOfStoredContributions) {
   for (const char* name : {"bert", "llama", "gpt2_mixed"}) {
     SCOPED_TRACE(name);
-    expect_plain(golden(name), {{drawn_texts({9, 1, 14})}, {drawn_texts({12, 3}, 2)}}, 1e-6);
+    expect_plain(load_golden_model(name), {{drawn_texts({9, 1, 14})}, {drawn_texts({12, 3}, 2)}},
+                 1e-6);
   }
-  expect_plain(golden("marian"), {{drawn_texts({9, 12}), drawn_texts({5, 8}, 2)}}, 1e-6);
+  expect_plain(load_golden_model("marian"), {{drawn_texts({9, 12}), drawn_texts({5, 8}, 2)}}, 1e-6);
 }
 
 /// More rows than are multiplied at once, in several texts.
@@ -170,4 +169,4 @@ TEST(Similarity, PermutedHeadsAndThreads) {
 }
 
 }  // namespace
-}  // namespace headwise::testing
+}  // namespace headwise::tests

@@ -14,7 +14,7 @@
 #include "headwise/train/trainable_model.h"
 #include "io/io_testing.h"
 
-namespace headwise::testing {
+namespace headwise::tests {
 
 struct SmallBertShape {
   int64_t width = 8, heads = 2, layers = 1;
@@ -137,4 +137,4 @@ inline TokenBatch drawn_texts(const std::vector<int64_t>& lengths, uint64_t seed
   return batch;
 }
 
-}  // namespace headwise::testing
+}  // namespace headwise::tests

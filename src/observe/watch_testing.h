@@ -2,12 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "golden/folder.h"
+#include "headwise/model/model.h"
 #include "observe/watcher.h"
 
 namespace headwise {
+
+inline Model load_golden_model(const std::string& name) { return Model::load(golden_model(name)); }
 
 class PassOn : public ForwardObserver {
  public:

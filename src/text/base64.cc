@@ -16,7 +16,7 @@ int value_of(char c) {
   return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& got) {
+[[noreturn]] void refuse_base64(const std::string& where, const std::string& got) {
   throw Error({.what = "tokenizer: not base64",
                .where = where,
                .got = got,
@@ -26,7 +26,7 @@ int value_of(char c) {
 }  // namespace
 
 std::string decode_base64(std::string_view text, const std::string& where) {
-  if (text.size() % 4 != 0) refuse(where, std::to_string(text.size()) + " characters");
+  if (text.size() % 4 != 0) refuse_base64(where, std::to_string(text.size()) + " characters");
   size_t padding = 0;
   while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
   std::string out;
@@ -35,7 +35,7 @@ std::string decode_base64(std::string_view text, const std::string& where) {
     uint32_t bits = 0;
     for (size_t i = at; i < at + 4; ++i) {
       const int value = i >= text.size() - padding ? 0 : value_of(text[i]);
-      if (value < 0) refuse(where, "another character, number " + std::to_string(i));
+      if (value < 0) refuse_base64(where, "another character, number " + std::to_string(i));
       bits = bits << 6 | static_cast<uint32_t>(value);
     }
     for (int shift = 16; shift >= 0; shift -= 8) out.push_back(static_cast<char>(bits >> shift));

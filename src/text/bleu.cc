@@ -30,7 +30,7 @@ bool is_python_space(char32_t c) {
   return (c >= kFirstSeparator && c <= kLastSeparator) || (text::flags_of(c) & text::kSpace);
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
+void replace_every(std::string& text, std::string_view from, std::string_view to) {
   size_t at = 0;
   while ((at = text.find(from, at)) != std::string::npos) {
     text.replace(at, from.size(), to);
@@ -96,13 +96,13 @@ using Tokens = std::vector<std::string>;
 Tokens tokenize_13a(const std::string& line) {
   std::string text = text::lossy_utf8(line);
   strip_end(text);
-  replace_all(text, "<skipped>", "");
-  replace_all(text, "-\n", "");
-  replace_all(text, "\n", " ");
-  replace_all(text, "&quot;", "\"");
-  replace_all(text, "&amp;", "&");
-  replace_all(text, "&lt;", "<");
-  replace_all(text, "&gt;", ">");
+  replace_every(text, "<skipped>", "");
+  replace_every(text, "-\n", "");
+  replace_every(text, "\n", " ");
+  replace_every(text, "&quot;", "\"");
+  replace_every(text, "&amp;", "&");
+  replace_every(text, "&lt;", "<");
+  replace_every(text, "&gt;", ">");
   text = separate(text);
   Tokens tokens;
   bool inside = false;

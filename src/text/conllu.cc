@@ -118,7 +118,7 @@ struct WrittenToken {
   TokenSpan bytes{};
 };
 
-std::vector<WrittenToken> tokens_of(const TreeSentence& sentence) {
+std::vector<WrittenToken> written_tokens(const TreeSentence& sentence) {
   std::vector<WrittenToken> tokens;
   for (int64_t i = 0; i < std::ssize(sentence.words); ++i) {
     WrittenToken token{i, i + 1, sentence.words[i].bytes};
@@ -159,7 +159,7 @@ std::string to_conllu(const std::vector<TreeSentence>& sentences) {
   for (const TreeSentence& sentence : sentences) {
     add("# sent_id = {}\n# text = {}\n", written(sentence.id, sentence, "\r\n"),
         written(sentence.text, sentence, "\r\n"));
-    const std::vector<WrittenToken> tokens = tokens_of(sentence);
+    const std::vector<WrittenToken> tokens = written_tokens(sentence);
     for (size_t t = 0; t < tokens.size(); ++t) {
       const auto& [first, end, bytes] = tokens[t];
       const std::string form = sentence.text.substr(bytes.begin, bytes.end - bytes.begin);

@@ -33,7 +33,7 @@ size_t skip_space(std::string_view text, size_t at) {
   return at;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trimmed_of_space(std::string_view text) {
   text.remove_prefix(skip_space(text, 0));
   for (size_t end = text.size(); end > 0; text = text.substr(0, end)) {
     if (!is_space(text::previous_char(text, end))) break;
@@ -75,7 +75,7 @@ void place_words(std::string_view text, TokenSpan token, std::span<ConlluWord> w
     words[i].bytes = {static_cast<int64_t>(begin), at};
   }
   const auto part = [&](int64_t begin, int64_t end) -> TokenSpan {
-    const std::string_view inner = trimmed(text.substr(begin, end - begin));
+    const std::string_view inner = trimmed_of_space(text.substr(begin, end - begin));
     begin = inner.data() - text.data();
     return {begin, begin + std::ssize(inner)};
   };
@@ -151,8 +151,8 @@ void ConlluReader::read_comment(std::string_view line, Draft& draft) {
            "an empty line ends a sentence; is it missing?");
   }
   const size_t equals = std::min(line.find('='), line.size());
-  const std::string_view name = trimmed(line.substr(1, equals - 1));
-  const std::string_view value = trimmed(line.substr(std::min(equals + 1, line.size())));
+  const std::string_view name = trimmed_of_space(line.substr(1, equals - 1));
+  const std::string_view value = trimmed_of_space(line.substr(std::min(equals + 1, line.size())));
   const auto once = [&](bool before) {
     if (before) {
       refuse(lines_.line(), "a sentence has a comment twice", quote(line), "one of this name",
@@ -210,7 +210,7 @@ void ConlluReader::read_line(std::string_view line, Draft& draft) const {
     return;
   }
   const std::string_view form = columns[kForm];
-  if (form.empty() || trimmed(form).size() != form.size()) {
+  if (form.empty() || trimmed_of_space(form).size() != form.size()) {
     refuse(at, "a word without a form", quote(form), "a form without space around it");
   }
   const bool space_after = attribute(columns[kMisc], "SpaceAfter") != "No";

@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 11> kColumnNames = {
     "A-coref", "B",    "B-offset", "B-coref",        "URL"};
 enum Column { kItemId, kText, kPronoun, kPronounAt, kA, kAAt, kAIs, kB, kBAt, kBIs, kUrl };
 
-[[noreturn]] void refuse(const LineReader& lines, const char* what, std::string got,
-                         std::string expected, const char* hint = "") {
+[[noreturn]] void refuse_line(const LineReader& lines, const char* what, std::string got,
+                              std::string expected, const char* hint = "") {
   throw Error({.what = fmt::format("gap: {}", what),
                .where = lines.where(),
                .got = std::move(got),
@@ -49,17 +49,19 @@ class Row {
     for (size_t c = 0; c < kUrl; ++c) {
       at_[c] = static_cast<size_t>(std::ranges::find(names, kColumnNames[c]) - names.begin());
       if (at_[c] < columns_) continue;
-      refuse(lines_, "a column is missing", quote(header), quote(kColumnNames[c]) + " among them",
-             "the first line names the columns, separated by tabs");
+      refuse_line(lines_, "a column is missing", quote(header),
+                  quote(kColumnNames[c]) + " among them",
+                  "the first line names the columns, separated by tabs");
     }
   }
 
   void set(std::string_view line) {
     cells_ = split_cells(line);
     if (cells_.size() == columns_) return;
-    refuse(lines_, "a line has other columns", fmt::format("{} ({})", cells_.size(), quote(line)),
-           fmt::format("{}, as in the first line", columns_),
-           "columns are separated by tabs; there is no quoting");
+    refuse_line(lines_, "a line has other columns",
+                fmt::format("{} ({})", cells_.size(), quote(line)),
+                fmt::format("{}, as in the first line", columns_),
+                "columns are separated by tabs; there is no quoting");
   }
 
   std::string_view operator[](Column column) const { return cells_[at_[column]]; }
@@ -76,18 +78,18 @@ class Row {
         return {static_cast<int64_t>(at), static_cast<int64_t>(at + part.size())};
       }
     }
-    refuse(lines_, "a name is not where its offset says",
-           fmt::format("{} at {}", quote(part), quote(count)),
-           left == 0 ? fmt::format("what stands there: {}", quote(text.substr(at)))
-                     : "an offset within the text",
-           "offsets count characters (code points) from 0");
+    refuse_line(lines_, "a name is not where its offset says",
+                fmt::format("{} at {}", quote(part), quote(count)),
+                left == 0 ? fmt::format("what stands there: {}", quote(text.substr(at)))
+                          : "an offset within the text",
+                "offsets count characters (code points) from 0");
   }
 
   bool flag(Column column) const {
     std::string lower((*this)[column]);
     for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     if (lower != "true" && lower != "false") {
-      refuse(lines_, "neither true nor false", quote((*this)[column]), "TRUE or FALSE");
+      refuse_line(lines_, "neither true nor false", quote((*this)[column]), "TRUE or FALSE");
     }
     return lower == "true";
   }
@@ -109,7 +111,7 @@ std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file) {
   LineReader lines(file);
   std::string_view line;
   if (!lines.next(line)) {
-    refuse(lines, "the file is empty", "no line", "a line that names the columns");
+    refuse_line(lines, "the file is empty", "no line", "a line that names the columns");
   }
   Row row(lines, line);
   std::vector<CoreferenceItem> items;

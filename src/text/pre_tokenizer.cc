@@ -244,7 +244,8 @@ std::unique_ptr<const PreTokenizer> make_metaspace(const JsonObject& part) {
                                                  part.optional_boolean("split").value_or(true));
 }
 
-std::unique_ptr<const PreTokenizer> make_sequence(const JsonObject& part, bool& raw_bytes) {
+std::unique_ptr<const PreTokenizer> make_pre_tokenizer_sequence(const JsonObject& part,
+                                                                bool& raw_bytes) {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
   const auto parts = part.objects("pretokenizers");
   bool raw_at_end = false;
@@ -261,7 +262,7 @@ std::unique_ptr<const PreTokenizer> make_sequence(const JsonObject& part, bool& 
 
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const JsonObject& part, bool& raw_bytes) {
   const std::string& type = part.text("type");
-  if (type == "Sequence") return make_sequence(part, raw_bytes);
+  if (type == "Sequence") return make_pre_tokenizer_sequence(part, raw_bytes);
   if (type == "ByteLevel") {
     return std::make_unique<ByteLevelPreTokenizer>(
         part.boolean("add_prefix_space"), part.optional_boolean("use_regex").value_or(true),

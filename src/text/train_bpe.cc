@@ -25,8 +25,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int64_t kBytes = 256;
 constexpr int64_t kLargestVocabulary = 10'000'000;
 
-[[noreturn]] void refuse(const char* what, std::string where, std::string got,
-                         std::string expected) {
+[[noreturn]] void refuse_training(const char* what, std::string where, std::string got,
+                                  std::string expected) {
   throw Error({.what = what,
                .where = std::move(where),
                .got = std::move(got),
@@ -49,24 +49,25 @@ void check(const BpeSettings& settings) {
     std::string bytes;
     if (special[i].empty() || std::find(special.begin(), special.begin() + i, special[i]) !=
                                   special.begin() + static_cast<ptrdiff_t>(i)) {
-      refuse("tokenizer: special tokens must differ and not be empty", "special", quote(special[i]),
-             "every token once");
+      refuse_training("tokenizer: special tokens must differ and not be empty", "special",
+                      quote(special[i]), "every token once");
     }
     if (text::append_bytes(special[i], bytes) && bytes.size() == 1) {
-      refuse("tokenizer: a special token is the token of a byte", "special", quote(special[i]),
-             "more than one character");
+      refuse_training("tokenizer: a special token is the token of a byte", "special",
+                      quote(special[i]), "more than one character");
     }
   }
   for (const auto& [name, token] : named_roles(settings.roles)) {
     if (std::find(special.begin(), special.end(), token) != special.end()) continue;
-    refuse("tokenizer: the token of a role is no special token", name, quote(token),
-           fmt::format("one of {} special tokens", special.size()));
+    refuse_training("tokenizer: the token of a role is no special token", name, quote(token),
+                    fmt::format("one of {} special tokens", special.size()));
   }
   const int64_t least = kBytes + std::ssize(special);
   if (settings.vocabulary < least || settings.vocabulary > kLargestVocabulary) {
-    refuse("tokenizer: a vocabulary of this size cannot be", "vocabulary",
-           fmt::format("{} tokens", settings.vocabulary),
-           fmt::format("{} (the bytes and the special tokens) to {}", least, kLargestVocabulary));
+    refuse_training(
+        "tokenizer: a vocabulary of this size cannot be", "vocabulary",
+        fmt::format("{} tokens", settings.vocabulary),
+        fmt::format("{} (the bytes and the special tokens) to {}", least, kLargestVocabulary));
   }
 }
 
@@ -83,7 +84,7 @@ std::vector<std::string> items_of(const std::string& pattern,
   for (const std::string& text : texts) {
     if (std::none_of(items.begin(), items.end(),
                      [&](const auto& item) { return item.starts_with(text + ':'); })) {
-      refuse("tokenizer: a template leaves out a text", "template", quote(pattern), text);
+      refuse_training("tokenizer: a template leaves out a text", "template", quote(pattern), text);
     }
   }
   return items;
@@ -108,7 +109,7 @@ OrderedJson added_tokens(const std::vector<std::string>& special) {
   return out;
 }
 
-OrderedJson byte_level(bool prefix) {
+OrderedJson byte_level_part(bool prefix) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", prefix},
           {"trim_offsets", true},
@@ -186,9 +187,9 @@ void BpeTrainer::train(const BpeSettings& settings, const std::filesystem::path&
                                          {"padding", nullptr},
                                          {"added_tokens", added_tokens(settings.special)},
                                          {"normalizer", nullptr},
-                                         {"pre_tokenizer", byte_level(false)},
+                                         {"pre_tokenizer", byte_level_part(false)},
                                          {"post_processor", post_processor},
-                                         {"decoder", byte_level(true)},
+                                         {"decoder", byte_level_part(true)},
                                          {"model", model_of(bpe)}});
 }
 
@@ -213,8 +214,8 @@ BpeSettings bpe_settings(std::string_view architecture) {
     return {.special = {"<pad>", "<s>", "</s>"},
             .roles = {.bos = "<s>", .eos = "</s>", .pad = "<pad>"}};
   }
-  refuse("tokenizer: no special tokens are known for this architecture", "architecture",
-         quote(architecture), "bert, gpt2, llama or marian");
+  refuse_training("tokenizer: no special tokens are known for this architecture", "architecture",
+                  quote(architecture), "bert, gpt2, llama or marian");
 }
 
 }  // namespace headwise

@@ -44,7 +44,7 @@ Vocabulary read_lines(const std::filesystem::path& path) {
   return vocabulary;
 }
 
-Merges read_merges(const std::filesystem::path& path, const Vocabulary& vocabulary) {
+Merges read_merges_txt(const std::filesystem::path& path, const Vocabulary& vocabulary) {
   const MappedFile file(path);
   const std::string where = path.string();
   check_utf8(file.text(), where);
@@ -135,7 +135,7 @@ TokenizerParts read_byte_level_files(const FolderConfig& config) {
   const std::filesystem::path file = config.folder / "vocab.json";
   const JsonObject object = config.object();
   Vocabulary vocabulary = read_vocabulary(MappedFile(file).text(), file.string());
-  const Merges merges = read_merges(config.folder / "merges.txt", vocabulary);
+  const Merges merges = read_merges_txt(config.folder / "merges.txt", vocabulary);
   const bool prefix = object.optional_boolean("add_prefix_space").value_or(false);
   Json description = {{"pre_tokenizer", byte_level(prefix, true)},
                       {"decoder", byte_level(true, true)}};

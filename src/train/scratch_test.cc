@@ -15,13 +15,13 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-json with(json base, const json& changes) {
+json with_changes(json base, const json& changes) {
   base.update(changes);
   return base;
 }
 
 const json kBert = {{"architecture", "bert"}, {"width", 24}, {"layers", 2}, {"heads", 4}};
-const json kMarian = with(kBert, {{"architecture", "marian"}});
+const json kMarian = with_changes(kBert, {{"architecture", "marian"}});
 
 ScratchSettings read(const json& model, TrainTask task) {
   return read_scratch(JsonObject(model, "settings.json", "model"), task);
@@ -51,7 +51,7 @@ TEST(Scratch, WritesPlainFieldsWhereTheArchitectureHasThem) {
         std::pair("gpt2", TrainTask::causal_lm), std::pair("llama", TrainTask::causal_lm),
         std::pair("llama", TrainTask::classification),
         std::pair("marian", TrainTask::translation)}) {
-    const json model = with(kBert, {{"architecture", architecture}});
+    const json model = with_changes(kBert, {{"architecture", architecture}});
     EXPECT_FALSE(json::parse(config_text(model, task)).contains("headwise")) << architecture;
     const ModelConfig config = config_of(model, task);
     EXPECT_EQ(config.model_type, architecture);
@@ -67,7 +67,7 @@ TEST(Scratch, WritesPlainFieldsWhereTheArchitectureHasThem) {
 
 TEST(Scratch, GivesEveryTaskItsClass) {
   const auto task_of = [](const char* architecture, TrainTask task) {
-    return config_of(with(kBert, {{"architecture", architecture}}), task).task;
+    return config_of(with_changes(kBert, {{"architecture", architecture}}), task).task;
   };
   EXPECT_EQ(task_of("bert", TrainTask::masked_lm), Task::masked_lm);
   EXPECT_EQ(task_of("bert", TrainTask::classification), Task::classify);
@@ -78,7 +78,8 @@ TEST(Scratch, GivesEveryTaskItsClass) {
 }
 
 TEST(Scratch, LlamaHasFieldsForGroupsAndTheWidthOfHeads) {
-  const json model = with(kBert, {{"architecture", "llama"}, {"kv_heads", 2}, {"head_dim", 10}});
+  const json model =
+      with_changes(kBert, {{"architecture", "llama"}, {"kv_heads", 2}, {"head_dim", 10}});
   EXPECT_FALSE(json::parse(config_text(model, TrainTask::causal_lm)).contains("headwise"));
   const ModelConfig config = config_of(model, TrainTask::causal_lm);
   EXPECT_EQ(config.decoder.attention[1].kv_heads.size(), 2u);
@@ -94,58 +95,62 @@ TEST(Scratch, HeadsByLayerAndByKind) {
     }
     return text;
   };
-  EXPECT_EQ(heads(config_of(with(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm)),
+  EXPECT_EQ(heads(config_of(with_changes(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm)),
             "L0 2x12/12 L1 6x4/4 ");
-  EXPECT_EQ(heads(config_of(with(kBert, {{"heads", 1}, {"head_dim", 5}, {"value_dim", {3, 4}}}),
-                            TrainTask::masked_lm)),
-            "L0 1x5/3 L1 1x5/4 ");
-  EXPECT_EQ(heads(config_of(
-                with(kMarian, {{"layers", {{"encoder", 1}, {"decoder", 2}}},
-                               {"heads", {{"encoder", 3}, {"decoder", {2, 1}}, {"cross", 8}}}}),
-                TrainTask::translation)),
-            "enc.L0 3x8/8 dec.L0 2x12/12 dec.L1 1x24/24 cross.L0 8x3/3 cross.L1 8x3/3 ");
+  EXPECT_EQ(
+      heads(config_of(with_changes(kBert, {{"heads", 1}, {"head_dim", 5}, {"value_dim", {3, 4}}}),
+                      TrainTask::masked_lm)),
+      "L0 1x5/3 L1 1x5/4 ");
+  EXPECT_EQ(
+      heads(config_of(
+          with_changes(kMarian, {{"layers", {{"encoder", 1}, {"decoder", 2}}},
+                                 {"heads", {{"encoder", 3}, {"decoder", {2, 1}}, {"cross", 8}}}}),
+          TrainTask::translation)),
+      "enc.L0 3x8/8 dec.L0 2x12/12 dec.L1 1x24/24 cross.L0 8x3/3 cross.L1 8x3/3 ");
   const json text =
-      json::parse(config_text(with(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm));
+      json::parse(config_text(with_changes(kBert, {{"heads", {2, 6}}}), TrainTask::masked_lm));
   EXPECT_EQ(text["model_type"], "headwise_bert");
 }
 
 TEST(Scratch, RefusesWhatDoesNotGoTogether) {
   using enum TrainTask;
-  expect_refused(with(kBert, {{"heads", 5}}), masked_lm, "heads", "does not divide among 5 heads",
-                 "divides 24");
-  expect_refused(with(kBert, {{"heads", {2, 2, 2}}}), masked_lm, "heads",
+  expect_refused(with_changes(kBert, {{"heads", 5}}), masked_lm, "heads",
+                 "does not divide among 5 heads", "divides 24");
+  expect_refused(with_changes(kBert, {{"heads", {2, 2, 2}}}), masked_lm, "heads",
                  "not one number per layer", "2 numbers");
-  expect_refused(with(kBert, {{"heads", {{"encoder", 2}}}}), masked_lm, "heads",
+  expect_refused(with_changes(kBert, {{"heads", {{"encoder", 2}}}}), masked_lm, "heads",
                  "only one kind of attention", "a number");
-  expect_refused(with(kMarian, {{"heads", {{"encoder", 2}, {"decoder", 2}}}}), translation,
+  expect_refused(with_changes(kMarian, {{"heads", {{"encoder", 2}, {"decoder", 2}}}}), translation,
                  "heads.cross", "missing", "");
-  expect_refused(with(kBert, {{"kv_heads", 3}}), masked_lm, "kv_heads", "do not divide",
+  expect_refused(with_changes(kBert, {{"kv_heads", 3}}), masked_lm, "kv_heads", "do not divide",
                  "divides 4");
-  expect_refused(with(kBert, {{"architecture", "llama"}, {"heads", {2, 4}}}), causal_lm, "heads",
-                 "all heads are of one width", "the same head_dim");
-  expect_refused(with(kBert, {{"architecture", "llama"}, {"heads", 8}}), causal_lm, "head_dim",
-                 "pairs of columns", "even");
+  expect_refused(with_changes(kBert, {{"architecture", "llama"}, {"heads", {2, 4}}}), causal_lm,
+                 "heads", "all heads are of one width", "the same head_dim");
+  expect_refused(with_changes(kBert, {{"architecture", "llama"}, {"heads", 8}}), causal_lm,
+                 "head_dim", "pairs of columns", "even");
   expect_refused(kBert, causal_lm, "architecture", "does not do causal_lm", "gpt2 or llama");
-  expect_refused(with(kBert, {{"architecture", "t5"}}), masked_lm, "architecture", "not known",
-                 "bert, for masked_lm");
-  expect_refused(with(kBert, {{"activation", "mish"}}), masked_lm, "activation", "not known",
-                 "relu");
-  expect_refused(with(kBert, {{"routing", {{"shared", 1}}}}), masked_lm, "routing.active",
+  expect_refused(with_changes(kBert, {{"architecture", "t5"}}), masked_lm, "architecture",
+                 "not known", "bert, for masked_lm");
+  expect_refused(with_changes(kBert, {{"activation", "mish"}}), masked_lm, "activation",
+                 "not known", "relu");
+  expect_refused(with_changes(kBert, {{"routing", {{"shared", 1}}}}), masked_lm, "routing.active",
                  "missing", "");
-  expect_refused(with(kBert, {{"routing", {{"shared", 2}, {"active", 3}}}}), masked_lm,
+  expect_refused(with_changes(kBert, {{"routing", {{"shared", 2}, {"active", 3}}}}), masked_lm,
                  "routing.active", "L0 has 4 learned heads, of which 2 are shared", "at most");
-  expect_refused(with(kBert, {{"fixed", {{"L0.H4", "previous"}}}}), masked_lm, "fixed.L0.H4",
-                 "no such head", "L0.H0");
-  expect_refused(with(kBert, {{"fixed", {{"L0.H1", "window(0)"}}}}), masked_lm, "fixed.L0.H1",
-                 "the pattern is not known", "window(n)");
-  expect_refused(with(kBert, {{"depth", 4}}), masked_lm, "depth", "not known", "layers");
-  expect_refused(with(kBert, {{"width", 0}}), masked_lm, "width", "no such number", "from 1");
+  expect_refused(with_changes(kBert, {{"fixed", {{"L0.H4", "previous"}}}}), masked_lm,
+                 "fixed.L0.H4", "no such head", "L0.H0");
+  expect_refused(with_changes(kBert, {{"fixed", {{"L0.H1", "window(0)"}}}}), masked_lm,
+                 "fixed.L0.H1", "the pattern is not known", "window(n)");
+  expect_refused(with_changes(kBert, {{"depth", 4}}), masked_lm, "depth", "not known", "layers");
+  expect_refused(with_changes(kBert, {{"width", 0}}), masked_lm, "width", "no such number",
+                 "from 1");
 }
 
 TEST(Scratch, WritesFixedHeadsAndRouting) {
-  const json model = with(kMarian, {{"heads", {{"encoder", 4}, {"decoder", 2}, {"cross", 3}}},
-                                    {"fixed", {{"enc.L1.H2", "next"}, {"cross.L0.H2", "first"}}},
-                                    {"routing", {{"shared", 1}, {"active", 1}}}});
+  const json model =
+      with_changes(kMarian, {{"heads", {{"encoder", 4}, {"decoder", 2}, {"cross", 3}}},
+                             {"fixed", {{"enc.L1.H2", "next"}, {"cross.L0.H2", "first"}}},
+                             {"routing", {{"shared", 1}, {"active", 1}}}});
   const ModelConfig config = config_of(model, TrainTask::translation);
   EXPECT_EQ(config.encoder.attention[1].heads, (std::vector<int32_t>{0, 1, 3, 2}));
   ASSERT_EQ(config.encoder.attention[1].fixed.size(), 1u);

@@ -11,6 +11,11 @@ namespace headwise {
 /// tests/golden
 std::filesystem::path golden_folder();
 
+/// The folder of a golden model.
+inline std::filesystem::path golden_model(const std::string& name) {
+  return golden_folder() / "models" / name;
+}
+
 /// Of the folders of models in it, sorted.
 std::vector<std::string> golden_model_names();
 

@@ -20,7 +20,7 @@ class AttendGolden : public testing::TestWithParam<const char*> {};
 TEST_P(AttendGolden, MapsAreThoseOfTransformers) {
   const GoldenInputs golden(GetParam());
   const json told = run_json(golden.arguments("attend"));
-  const json layers = run_json({"inspect", golden_model(GetParam()), "--json"})["layers"];
+  const json layers = run_json({"inspect", golden_model_path(GetParam()), "--json"})["layers"];
   for (const json& layer : layers) {
     const std::string name = layer["name"];
     std::vector<float> numbers;
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(All, AttendGolden,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Attend, CrossMapsCarryTheTokensOfTheSource) {
-  const json told = run_json({"attend", golden_model("marian"), "--json", "--ids", "5 9 3",
+  const json told = run_json({"attend", golden_model_path("marian"), "--json", "--ids", "5 9 3",
                               "--decoder-ids", "60 7", "--heads", "cross.L1.H0"});
   const json& result = told["results"][0];
   EXPECT_EQ(result["source_tokens"], json::parse(R"(["5", "9", "3"])"));
@@ -49,10 +49,10 @@ TEST(Attend, CrossMapsCarryTheTokensOfTheSource) {
 }
 
 TEST(Attend, WithoutDecoderTextItReadsWhatTheModelWrites) {
-  const json written =
-      run_json({"run", golden_model("marian"), "--json", "--ids", "5 9 3", "--max-tokens", "31"});
+  const json written = run_json(
+      {"run", golden_model_path("marian"), "--json", "--ids", "5 9 3", "--max-tokens", "31"});
   const json told = run_json(
-      {"attend", golden_model("marian"), "--json", "--ids", "5 9 3", "--heads", "cross.L0"});
+      {"attend", golden_model_path("marian"), "--json", "--ids", "5 9 3", "--heads", "cross.L0"});
   json expected = written["results"][0]["output_ids"];
   expected.insert(expected.begin(), 60);
   if (expected.back() == 3) expected.erase(expected.size() - 1);
@@ -62,7 +62,7 @@ TEST(Attend, WithoutDecoderTextItReadsWhatTheModelWrites) {
 TEST(Attend, DrawsDecoderTextsByTheSeed) {
   const TemporaryFolder folder;
   for (const char* file : {"config.json", "model.safetensors"}) {
-    std::filesystem::copy(golden_model("marian") + "/" + file, folder.path() / file);
+    std::filesystem::copy(golden_model_path("marian") + "/" + file, folder.path() / file);
   }
   folder.write("generation_config.json", R"({"do_sample": true, "temperature": 5.0})");
   const std::vector<std::string> arguments = {
@@ -75,8 +75,8 @@ TEST(Attend, DrawsDecoderTextsByTheSeed) {
 }
 
 json part(const std::string& what, const std::vector<std::string>& more = {}) {
-  return run_json({"attend", golden_model("llama"), "--json", "--ids", "5 9 3 7", "--heads", "L1",
-                   "--what", what},
+  return run_json({"attend", golden_model_path("llama"), "--json", "--ids", "5 9 3 7", "--heads",
+                   "L1", "--what", what},
                   more)["results"][0][what];
 }
 
@@ -129,7 +129,7 @@ TEST(Attend, QueriesAndKeysGiveTheMap) {
 TEST(Attend, WritesAnArrayOfOneText) {
   const std::string file = testing::TempDir() + "headwise_attend.npy";
   const ProgramResult result = run_program(
-      {"attend", golden_model("bert"), "--ids", "5 9 3", "--heads", "L0,L1.H2", "-o", file});
+      {"attend", golden_model_path("bert"), "--ids", "5 9 3", "--heads", "L0,L1.H2", "-o", file});
   EXPECT_EQ(result.code, 0) << result.errors;
   EXPECT_EQ(result.out, "");
   std::ifstream in(file, std::ios::binary);
@@ -137,17 +137,19 @@ TEST(Attend, WritesAnArrayOfOneText) {
   in.read(header.data(), 128);
   EXPECT_THAT(header, HasSubstr("'shape': (5, 3, 3)"));
   EXPECT_EQ(
-      run_program({"attend", golden_model("bert"), "--ids", "5", "--ids", "6", "-o", file}).code,
+      run_program({"attend", golden_model_path("bert"), "--ids", "5", "--ids", "6", "-o", file})
+          .code,
       2);
   const ProgramResult mixed =
-      run_program({"attend", golden_model("marian"), "--ids", "5 9 3", "--decoder-ids", "60 7",
+      run_program({"attend", golden_model_path("marian"), "--ids", "5 9 3", "--decoder-ids", "60 7",
                    "--heads", "enc.L0,cross.L0", "-o", file});
   EXPECT_EQ(mixed.code, 1);
   EXPECT_THAT(mixed.errors, HasSubstr("not all the same shape"));
 }
 
 TEST(Attend, IsReadableWithoutColour) {
-  const std::vector<std::string> arguments = {"attend", golden_model("gpt2"), "--ids", "5 9 3"};
+  const std::vector<std::string> arguments = {"attend", golden_model_path("gpt2"), "--ids",
+                                              "5 9 3"};
   const ProgramResult plain = run_program(arguments);
   EXPECT_EQ(plain.code, 0);
   EXPECT_THAT(plain.out, HasSubstr("L0.H0"));
@@ -165,7 +167,7 @@ TEST(Attend, IsReadableWithoutColour) {
 TEST(Attend, CutsWideMapsAndSaysSo) {
   setenv("COLUMNS", "40", 1);
   const ProgramResult result =
-      run_program({"attend", golden_model("gpt2"), "--ids",
+      run_program({"attend", golden_model_path("gpt2"), "--ids",
                    "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "--heads", "L0.H0"});
   unsetenv("COLUMNS");
   EXPECT_THAT(result.out, HasSubstr("of 16 tokens"));
@@ -173,7 +175,7 @@ TEST(Attend, CutsWideMapsAndSaysSo) {
 
 TEST(Attend, SaysWhichHeadsThereAre) {
   const ProgramResult result = run_program(
-      {"attend", golden_model("gpt2_pruned"), "--ids", "5", "--heads", "L7.H1", "--json"});
+      {"attend", golden_model_path("gpt2_pruned"), "--ids", "5", "--heads", "L7.H1", "--json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(json::parse(result.out)["error"]["expected"], HasSubstr("L0 to L2"));
 }

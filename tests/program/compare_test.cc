@@ -23,7 +23,7 @@ json compared(std::vector<std::string> arguments) {
 TEST(CompareVerb, MatchesAModelWithItself) {
   for (const char* const name : {"bert", "marian"}) {
     for (const bool across : {false, true}) {
-      std::vector<std::string> arguments = {golden_model(name), golden_model(name)};
+      std::vector<std::string> arguments = {golden_model_path(name), golden_model_path(name)};
       if (across) arguments.push_back("--across");
       const json match = compared(arguments);  // on random tokens
       EXPECT_FALSE(match["matches"].empty());
@@ -38,25 +38,25 @@ TEST(CompareVerb, MatchesAModelWithItself) {
 }
 
 TEST(CompareVerb, TakesTextsAsOtherVerbsDo) {
-  const json match = compared({golden_model("bert"), golden_model("bert_pruned"), "--ids",
+  const json match = compared({golden_model_path("bert"), golden_model_path("bert_pruned"), "--ids",
                                "5 9 3 7 2 11", "--ids", "8 4 6"});
   EXPECT_EQ(match["corpus"]["tokens"], 9);
   EXPECT_LE(match["mean"].get<double>(), match["random_mean"].get<double>());
 }
 
 TEST(CompareVerb, ShowsPeopleTheLayers) {
-  const ProgramResult result =
-      run_program({"compare", golden_model("gpt2"), golden_model("gpt2"), "--ids", "5 9 3"});
+  const ProgramResult result = run_program(
+      {"compare", golden_model_path("gpt2"), golden_model_path("gpt2"), "--ids", "5 9 3"});
   EXPECT_EQ(result.code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("L0.H0 - L0.H0 0.0000"));
   EXPECT_THAT(result.out, HasSubstr("by chance"));
 }
 
 TEST(CompareVerb, SaysWhatIsWrong) {
-  const ProgramResult other =
-      run_program({"compare", golden_model("bert"), golden_model("marian"), "--ids", "5 9 3"});
+  const ProgramResult other = run_program(
+      {"compare", golden_model_path("bert"), golden_model_path("marian"), "--ids", "5 9 3"});
   EXPECT_EQ(other.code, 1);
-  EXPECT_EQ(run_program({"compare", golden_model("bert")}).code, 2);
+  EXPECT_EQ(run_program({"compare", golden_model_path("bert")}).code, 2);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 TEST(Export, TellsWhatTheGraphTakesAndGives) {
   const TemporaryFolder temporary;
   const std::string file = temporary.path() / "bert.onnx";
-  const json told = run_json({"export", golden_model("bert"), "--onnx", file, "--json"});
+  const json told = run_json({"export", golden_model_path("bert"), "--onnx", file, "--json"});
   EXPECT_EQ(told["file"], file);
   EXPECT_EQ(told["inputs"], json::parse(R"(["input_ids", "attention_mask", "token_type_ids"])"));
   EXPECT_EQ(told["outputs"], json::parse(R"(["logits"])"));
@@ -30,7 +30,7 @@ TEST(Export, TellsWhatTheGraphTakesAndGives) {
 TEST(Export, TellsBothGraphsOfAnEncoderDecoder) {
   const TemporaryFolder temporary;
   const std::string file = temporary.path() / "t5.onnx";
-  const json told = run_json({"export", golden_model("t5"), "--onnx", file, "--json"});
+  const json told = run_json({"export", golden_model_path("t5"), "--onnx", file, "--json"});
   ASSERT_EQ(told["graphs"].size(), 2);
   EXPECT_EQ(told["file"], (temporary.path() / "t5_encoder.onnx").string());
   EXPECT_EQ(told["graphs"][1]["file"], (temporary.path() / "t5_decoder.onnx").string());
@@ -40,7 +40,7 @@ TEST(Export, SplitsWhenAsked) {
   const TemporaryFolder temporary;
   const std::string file = temporary.path() / "m.onnx";
   const ProgramResult result =
-      run_program({"export", golden_model("gpt2"), "--onnx", file, "--external-data"});
+      run_program({"export", golden_model_path("gpt2"), "--onnx", file, "--external-data"});
   EXPECT_EQ(result.code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("read again"));
   EXPECT_TRUE(std::filesystem::exists(file + ".data"));
@@ -50,10 +50,10 @@ TEST(Export, RefusesWhatItCannotDo) {
   const TemporaryFolder temporary;
   const std::string file = temporary.write("m.onnx", "mine");
   const ProgramResult there =
-      run_program({"export", golden_model("bert"), "--onnx", file, "--json"});
+      run_program({"export", golden_model_path("bert"), "--onnx", file, "--json"});
   EXPECT_EQ(there.code, 1);
   EXPECT_EQ(json::parse(there.out)["error"]["what"], "the file is there already");
-  EXPECT_EQ(run_program({"export", golden_model("bert")}).code, 2);
+  EXPECT_EQ(run_program({"export", golden_model_path("bert")}).code, 2);
   const ProgramResult nowhere =
       run_program({"export", temporary.path() / "none", "--onnx", temporary.path() / "n.onnx"});
   EXPECT_EQ(nowhere.code, 1);

@@ -17,7 +17,8 @@ namespace headwise {
 class GoldenInputs {
  public:
   explicit GoldenInputs(const std::string& name)
-      : folder_(golden_model(name)), files_(TensorFiles::open(folder_ + "/expected.safetensors")) {}
+      : folder_(golden_model_path(name)),
+        files_(TensorFiles::open(folder_ + "/expected.safetensors")) {}
 
   bool has(const std::string& name) const { return files_.find(name) != nullptr; }
 

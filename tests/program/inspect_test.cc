@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 TEST(Inspect, TellsWhatAFolderHolds) {
-  const ProgramResult result = run_program({"inspect", golden_model("gpt2"), "--json"});
+  const ProgramResult result = run_program({"inspect", golden_model_path("gpt2"), "--json"});
   ASSERT_EQ(result.code, 0) << result.errors;
   const json told = json::parse(result.out);
   EXPECT_EQ(told["architecture"], "GPT2LMHeadModel");
@@ -37,13 +37,13 @@ TEST(Inspect, TellsWhatAFolderHolds) {
 }
 
 TEST(Inspect, TakesCommonOptionsBeforeTheVerb) {
-  EXPECT_EQ(run_json({"--json", "--quiet", "inspect", golden_model("bert")}),
-            run_json({"inspect", golden_model("bert"), "--json"}));
+  EXPECT_EQ(run_json({"--json", "--quiet", "inspect", golden_model_path("bert")}),
+            run_json({"inspect", golden_model_path("bert"), "--json"}));
 }
 
 TEST(Inspect, ComparesHeadsWithOneWideHead) {
   const ProgramResult result =
-      run_program({"inspect", golden_model("gpt2"), "--json", "--tokens", "10"});
+      run_program({"inspect", golden_model_path("gpt2"), "--json", "--tokens", "10"});
   const json told = json::parse(result.out)["comparison"];
   for (const char* side : {"heads", "one_head"}) {
     EXPECT_EQ(told[side]["parameters_without_output"], 3 * (32 * 32 + 32)) << side;
@@ -60,16 +60,16 @@ TEST(Inspect, CountsTheParametersOfTransformers) {
        {std::pair("gpt2", 24091), std::pair("roberta", 17712),
         std::pair("roberta_with_copies", 3078), std::pair("t5_with_copies", 5888),
         std::pair("llama_tied", 2352)}) {
-    const ProgramResult result = run_program({"inspect", golden_model(name), "--json"});
+    const ProgramResult result = run_program({"inspect", golden_model_path(name), "--json"});
     EXPECT_EQ(json::parse(result.out)["parameters"], parameters) << name;
   }
 }
 
 TEST(Inspect, PruningChangesAttentionOnly) {
-  const ProgramResult whole = run_program({"inspect", golden_model("marian"), "--json"});
+  const ProgramResult whole = run_program({"inspect", golden_model_path("marian"), "--json"});
   ASSERT_EQ(whole.code, 0) << whole.errors;
   const json told = json::parse(whole.out);
-  const ProgramResult cut = run_program({"inspect", golden_model("marian_pruned"), "--json"});
+  const ProgramResult cut = run_program({"inspect", golden_model_path("marian_pruned"), "--json"});
   const json pruned = json::parse(cut.out);
   EXPECT_EQ(told["layers"].back()["name"], "cross.L1");
   EXPECT_EQ(told["parameters"].get<int>() - told["attention_parameters"].get<int>(),
@@ -80,7 +80,7 @@ TEST(Inspect, PruningChangesAttentionOnly) {
 
 TEST(Inspect, GroupedHeadsShareKeysAndValues) {
   const json told =
-      json::parse(run_program({"inspect", golden_model("llama"), "--json"}).out)["layers"][0];
+      json::parse(run_program({"inspect", golden_model_path("llama"), "--json"}).out)["layers"][0];
   const int width = 32, head_dim = told["head_dim"];
   ASSERT_LT(told["kv_heads"].get<int>(), told["heads"].get<int>());
   EXPECT_EQ(told["head_parameters"].get<int>() * told["heads"].get<int>() +
@@ -90,7 +90,7 @@ TEST(Inspect, GroupedHeadsShareKeysAndValues) {
 }
 
 TEST(Inspect, FoldsEqualLayersForPeople) {
-  const ProgramResult result = run_program({"inspect", golden_model("gpt2")});
+  const ProgramResult result = run_program({"inspect", golden_model_path("gpt2")});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("GPT2LMHeadModel: causal language model"));
   EXPECT_THAT(result.out, HasSubstr("L0 to L2"));
@@ -107,7 +107,7 @@ TEST(Inspect, TellsTheTokenizerOfAFolder) {
         std::pair("t5-sentencepiece", "Unigram"), std::pair("marian", "SentencePiece")}) {
     EXPECT_EQ(tokenizer_kind(text + folder), kind) << folder;
   }
-  EXPECT_EQ(tokenizer_kind(golden_model("gpt2")), std::nullopt);
+  EXPECT_EQ(tokenizer_kind(golden_model_path("gpt2")), std::nullopt);
 }
 
 TEST(Inspect, SaysWhatIsMissing) {
@@ -124,8 +124,8 @@ TEST(Inspect, SaysWhatIsMissing) {
 TEST(Program, MisuseIsTwoAlsoInJson) {
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"inspect", "--json"},
-        {"inspect", golden_model("gpt2"), "--json", "--threads", "0"},
-        {"inspect", golden_model("gpt2"), "--json", "--no-such-option"}}) {
+        {"inspect", golden_model_path("gpt2"), "--json", "--threads", "0"},
+        {"inspect", golden_model_path("gpt2"), "--json", "--no-such-option"}}) {
     const ProgramResult result = run_program(wrong);
     EXPECT_EQ(result.code, 2) << wrong.back();
     EXPECT_TRUE(json::parse(result.out)["error"]["what"].is_string()) << wrong.back();

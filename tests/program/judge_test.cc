@@ -21,8 +21,8 @@ class JudgeVerb : public testing::Test {
   void SetUp() override {
     evidence_ = (folder_.path() / "evidence.json").string();
     const ProgramResult observed =
-        run_program({"observe", golden_model("gpt2"), "--ids", "5 9 3 7 2 11", "--ids", "8 4 6",
-                     "-o", evidence_, "--quiet"});
+        run_program({"observe", golden_model_path("gpt2"), "--ids", "5 9 3 7 2 11", "--ids",
+                     "8 4 6", "-o", evidence_, "--quiet"});
     ASSERT_EQ(observed.code, 0) << observed.errors;
   }
 
@@ -103,7 +103,7 @@ TEST_F(JudgeVerb, SaysWhatIsWrong) {
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(json::parse(missing.out)["error"]["where"].get<std::string>(),
               HasSubstr("nowhere.json"));
-  const std::string config = golden_model("gpt2") + "/config.json";
+  const std::string config = golden_model_path("gpt2") + "/config.json";
   EXPECT_EQ(run_program({"judge", config}).code, 1);
 }
 
@@ -118,7 +118,7 @@ TEST_F(JudgeVerb, KnowsTheFilesOfOtherStages) {
   EXPECT_EQ(early.code, 1);
   EXPECT_THAT(early.errors, HasSubstr("plan: this is evidence"));
   const ProgramResult prune = run_program(
-      {"prune", golden_model("gpt2"), verdict, "-o", (folder_.path() / "pruned").string()});
+      {"prune", golden_model_path("gpt2"), verdict, "-o", (folder_.path() / "pruned").string()});
   EXPECT_EQ(prune.code, 1);
   EXPECT_THAT(prune.errors, HasSubstr("prune: this is a verdict"));
 }

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 std::vector<std::string> observe(const std::string& model, std::vector<std::string> more) {
   std::vector<std::string> arguments = {
-      "observe", golden_model(model), "--ids", "5 9 3 7 2 11", "--ids", "8 4 6"};
+      "observe", golden_model_path(model), "--ids", "5 9 3 7 2 11", "--ids", "8 4 6"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -69,7 +69,7 @@ TEST(ObserveVerb, MeasuresOnlyWhatIsAskedFor) {
 }
 
 TEST(ObserveVerb, OneTokenHasNothingToPredict) {
-  const json evidence = evidence_of({"observe", golden_model("gpt2"), "--ids", "5", "--json"});
+  const json evidence = evidence_of({"observe", golden_model_path("gpt2"), "--ids", "5", "--json"});
   EXPECT_FALSE(evidence.contains("loss"));
 }
 
@@ -79,7 +79,7 @@ TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
   const std::vector<std::vector<std::string>> ways = {{}, {"--race", "0.005"}, {"--ids", "4"}};
   for (std::vector<std::string> arguments : ways) {
     arguments.insert(arguments.begin(),
-                     {"observe", golden_model("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
+                     {"observe", golden_model_path("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
                       "some=L0.H0", "--measure", "matter", "-o", out, "--json"});
     const json evidence = evidence_of(arguments);
     std::vector<json> measured = {evidence["groups"][0]["ablation_zero_half"]};
@@ -185,7 +185,7 @@ TEST(ObserveVerb, AddsGroupsToEvidence) {
 
 TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
   const TemporaryFolder folder;
-  std::filesystem::copy(golden_model("bert"), folder.path() / "bert");
+  std::filesystem::copy(golden_model_path("bert"), folder.path() / "bert");
   std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
   (void)folder.write("bert/vocab.txt", words);

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 class PlanVerb : public testing::Test {
  protected:
   PlanVerb() {
-    std::filesystem::copy(golden_model("bert"), folder_.path() / "bert");
+    std::filesystem::copy(golden_model_path("bert"), folder_.path() / "bert");
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
     for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
     folder_.write("bert/vocab.txt", words);
@@ -140,7 +140,7 @@ TEST_F(PlanVerb, SaysWhatIsWrong) {
   EXPECT_THAT(errors({"--heads", "1"}, 1), HasSubstr("3 or more"));
   EXPECT_THAT(errors({"--drop", "L9"}, 1), HasSubstr("L9"));
   EXPECT_THAT(errors({"--keep-roles", "poet"}, 1), HasSubstr("poet"));
-  EXPECT_THAT(errors({"--keep", "0.5", "--model", golden_model("marian")}, 1),
+  EXPECT_THAT(errors({"--keep", "0.5", "--model", golden_model_path("marian")}, 1),
               HasSubstr("about another model"));
 }
 

@@ -109,8 +109,6 @@ int StartedProgram::stop(int signal) {
   return exit_code(std::exchange(child_, -1));
 }
 
-std::string golden_model(const std::string& name) {
-  return (golden_folder() / "models" / name).string();
-}
+std::string golden_model_path(const std::string& name) { return golden_model(name).string(); }
 
 }  // namespace headwise

@@ -40,6 +40,6 @@ class StartedProgram {
 };
 
 /// tests/golden/models/NAME
-std::string golden_model(const std::string& name);
+std::string golden_model_path(const std::string& name);
 
 }  // namespace headwise

@@ -18,7 +18,7 @@ TEST(PruneVerb, SaysWhatWasBeforeAndAfter) {
   const TemporaryFolder temporary;
   const std::string out = temporary.path() / "out";
   const ProgramResult result =
-      run_program({"prune", golden_model("bert"), "--drop", "L0.H1,L1", "-o", out, "--json"});
+      run_program({"prune", golden_model_path("bert"), "--drop", "L0.H1,L1", "-o", out, "--json"});
   ASSERT_EQ(result.code, 0) << result.errors;
   const json document = json::parse(result.out);
   EXPECT_EQ(document["form"], "compact");
@@ -44,8 +44,8 @@ TEST(PruneVerb, ReadsAPlan) {
   const std::string plan = temporary.write("plan.json", R"({"drop": ["L0.H1", "L1.H0"]})");
   for (const char* form : {"masked", "compact"}) {
     const std::string out = temporary.path() / form;
-    const ProgramResult result =
-        run_program({"prune", golden_model("gpt2"), plan, "--form", form, "-o", out, "--json"});
+    const ProgramResult result = run_program(
+        {"prune", golden_model_path("gpt2"), plan, "--form", form, "-o", out, "--json"});
     ASSERT_EQ(result.code, 0) << result.errors;
     const json document = json::parse(result.out);
     EXPECT_EQ(document["before"]["heads"].get<int>() - 2, document["after"]["heads"].get<int>());
@@ -54,7 +54,7 @@ TEST(PruneVerb, ReadsAPlan) {
 
 TEST(PruneVerb, SaysWhatIsWrong) {
   const TemporaryFolder temporary;
-  const std::string model = golden_model("bert"), out = temporary.path() / "out";
+  const std::string model = golden_model_path("bert"), out = temporary.path() / "out";
   const auto run = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"prune", model};
     arguments.insert(arguments.end(), more.begin(), more.end());

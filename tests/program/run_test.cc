@@ -49,7 +49,7 @@ class RunGated : public RunGolden {};
 
 TEST_P(RunGated, GatesAreThoseOfTransformers) {
   const GoldenInputs golden(GetParam());
-  const json layers = run_json({"inspect", golden_model(GetParam()), "--json"})["layers"];
+  const json layers = run_json({"inspect", golden_model_path(GetParam()), "--json"})["layers"];
   std::vector<std::string> more = {"--task", "logits"};
   for (const json& layer : layers) {
     const std::string name = layer["name"];
@@ -123,8 +123,8 @@ TEST(Run, NllOfAReferenceTakesItsStartTokenOrPutsIt) {
     if (targets[text].size() < 2) continue;
     EXPECT_NEAR(told["results"][text]["nll"], sum / (targets[text].size() - 1), 1e-4);
     const std::vector<int64_t> bare(targets[text].begin() + 1, targets[text].end());
-    const json again = run_json({"run", golden_model("marian"), "--json", "--task", "nll", "--ids",
-                                 GoldenInputs::joined(sources[text]), "--decoder-ids",
+    const json again = run_json({"run", golden_model_path("marian"), "--json", "--task", "nll",
+                                 "--ids", GoldenInputs::joined(sources[text]), "--decoder-ids",
                                  GoldenInputs::joined(bare)});
     EXPECT_NEAR(again["nll"], sum / (targets[text].size() - 1), 1e-4);
   }
@@ -132,13 +132,13 @@ TEST(Run, NllOfAReferenceTakesItsStartTokenOrPutsIt) {
 
 TEST(Run, AnEmptySourceIsTheSameAloneAndAmongOthers) {
   const std::vector<std::string> empty = {"--ids", "", "--decoder-ids", "60 7"};
-  const std::vector<std::string> run = {"run", golden_model("marian"), "--json", "--task",
+  const std::vector<std::string> run = {"run", golden_model_path("marian"), "--json", "--task",
                                         "logits"};
   const json alone = run_json(run, empty);
   std::vector<std::string> more = empty;
   more.insert(more.end(), {"--ids", "5 9", "--decoder-ids", "60 7"});
   EXPECT_EQ(run_json(run, more)["results"][0], alone["results"][0]);
-  const json maps = run_json({"attend", golden_model("marian"), "--json"}, empty);
+  const json maps = run_json({"attend", golden_model_path("marian"), "--json"}, empty);
   EXPECT_EQ(maps["results"][0]["maps"]["cross.L0.H0"], json::parse("[[], []]"));
 }
 
@@ -164,7 +164,8 @@ TEST(Run, GeneratesTheTokensOfTransformers) {
 
 TEST(Run, DrawingNeedsTheSameSeedForTheSameTokens) {
   const std::vector<std::string> arguments = {
-      "run", golden_model("gpt2"), "--json", "--ids", "5 9", "--ids", "5 9", "--temperature", "2"};
+      "run", golden_model_path("gpt2"), "--json", "--ids", "5 9", "--ids",
+      "5 9", "--temperature",           "2"};
   const json one = run_json(arguments, {"--seed", "1"});
   EXPECT_EQ(one, run_json(arguments, {"--seed", "1"}));
   EXPECT_NE(one, run_json(arguments, {"--seed", "2"}));
@@ -175,7 +176,7 @@ TEST(Run, DrawingNeedsTheSameSeedForTheSameTokens) {
 TEST(Run, BeamsReplaceTheDrawingOfTheFolder) {
   const TemporaryFolder folder;
   for (const char* file : {"config.json", "model.safetensors"}) {
-    std::filesystem::copy(golden_model("gpt2") + "/" + file, folder.path() / file);
+    std::filesystem::copy(golden_model_path("gpt2") + "/" + file, folder.path() / file);
   }
   folder.write("generation_config.json", R"({"do_sample": true, "temperature": 5.0})");
   const std::vector<std::string> arguments = {"run",   folder.path().string(), "--json", "--ids",
@@ -272,7 +273,7 @@ class RunText : public testing::Test {
   void fill_folder(const std::string& model) const {
     std::filesystem::create_directories(folder_);
     for (const char* file : {"config.json", "model.safetensors"}) {
-      std::filesystem::copy(golden_model(model) + "/" + file, folder_ + "/" + file,
+      std::filesystem::copy(golden_model_path(model) + "/" + file, folder_ + "/" + file,
                             std::filesystem::copy_options::overwrite_existing);
     }
     std::ofstream(folder_ + "/vocab.txt")
@@ -381,9 +382,9 @@ TEST_F(RunText, ShowsPeopleWhatTheyAskedFor) {
 }
 
 TEST(Run, CanBeInterruptedWhileItWaitsForInput) {
-  EXPECT_EQ(
-      interrupt_program({"run", golden_model("bert"), "--task", "hidden", "--input", "-"}, "a"),
-      130);
+  EXPECT_EQ(interrupt_program(
+                {"run", golden_model_path("bert"), "--task", "hidden", "--input", "-"}, "a"),
+            130);
 }
 
 TEST_F(RunText, EscapesWhatATerminalWouldObey) {
@@ -408,8 +409,8 @@ struct Wrong {
 };
 
 TEST(Run, SaysWhatIsWrong) {
-  const std::string bert = golden_model("bert"), gpt2 = golden_model("gpt2");
-  const std::string marian = golden_model("marian");
+  const std::string bert = golden_model_path("bert"), gpt2 = golden_model_path("gpt2");
+  const std::string marian = golden_model_path("marian");
   std::string ones;
   for (int i = 0; i < 100; ++i) ones += "1 ";
   for (const Wrong& wrong : {

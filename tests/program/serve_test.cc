@@ -345,12 +345,12 @@ TEST(Serve, TheStudyIsInThePage) {
 }
 
 TEST(Serve, RefusesWhatItCannotServe) {
-  const ProgramResult no_words = run_program({"serve", golden_model("bert"), "--port", "0"});
+  const ProgramResult no_words = run_program({"serve", golden_model_path("bert"), "--port", "0"});
   EXPECT_EQ(no_words.code, 1);
   EXPECT_THAT(no_words.errors, HasSubstr("no tokenizer"));
   const TemporaryFolder empty;
   const ProgramResult no_study =
-      run_program({"serve", golden_model("bert"), empty.path().string(), "--port", "0"});
+      run_program({"serve", golden_model_path("bert"), empty.path().string(), "--port", "0"});
   EXPECT_EQ(no_study.code, 1);
   EXPECT_THAT(no_study.errors, HasSubstr("has no study"));
   const ServedModel served("bert");

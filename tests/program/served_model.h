@@ -74,7 +74,7 @@ class Client {
 class ServedModel {
  public:
   explicit ServedModel(const std::string& name, const std::vector<std::string>& more = {}) {
-    std::filesystem::copy(golden_model(name), folder_.path() / name,
+    std::filesystem::copy(golden_model_path(name), folder_.path() / name,
                           std::filesystem::copy_options::recursive);
     const auto config = nlohmann::json::parse(contents_of(folder_.path() / name / "config.json"));
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";

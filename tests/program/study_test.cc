@@ -22,7 +22,7 @@ using testing::HasSubstr;
 class StudyVerb : public testing::Test {
  protected:
   StudyVerb() {
-    std::filesystem::copy(golden_model("bert"), folder_.path() / "bert");
+    std::filesystem::copy(golden_model_path("bert"), folder_.path() / "bert");
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", lines;
     for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
     for (int i = 5; i < 60; ++i) {

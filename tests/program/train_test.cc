@@ -36,7 +36,8 @@ std::string lines(const char* const* words, int count, uint64_t seed) {
   for (int line = 0; line < count; ++line) {
     const uint32_t length = 3 + random.below(5);
     for (uint32_t i = 0; i < length; ++i) {
-      text += (i > 0 ? " " : "") + std::string(words[random.below(9)]);
+      if (i > 0) text += ' ';
+      text += words[random.below(9)];
     }
     text += '\n';
   }
@@ -429,7 +430,8 @@ TEST_F(Train, LearnsTheSimilarityOfPairs) {
 }
 
 TEST_F(Train, KeepsThePoolingOfASentenceEncoder) {
-  fs::copy(golden_model("sentence_mean"), folder_.path() / "encoder", fs::copy_options::recursive);
+  fs::copy(golden_model_path("sentence_mean"), folder_.path() / "encoder",
+           fs::copy_options::recursive);
   const fs::path modules = folder_.path() / "encoder/modules.json";
   json named = json::parse(contents_of(modules));
   for (json& module : named) {
