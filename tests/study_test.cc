@@ -24,14 +24,14 @@ constexpr int64_t kTexts = 70;
 
 class StudyOfBert : public testing::Test {
  protected:
-  StudyOfBert() : model_(Model::load(golden("bert"))) {
+  StudyOfBert() : model_(Model::load(golden_model("bert"))) {
     std::vector<int64_t> lengths(kTexts);
     for (int64_t i = 0; i < kTexts; ++i) lengths[i] = 4 + i % 9;
     texts_ = texts_of(model_.config().vocabulary, lengths, 5);
   }
 
   StudyInput input() const {
-    StudyInput input{.model = model_, .folder = golden("bert")};
+    StudyInput input{.model = model_, .folder = golden_model("bert")};
     for (int64_t b = 0; b < texts_.texts(); ++b) {
       const auto begin = texts_.ids.begin() + texts_.offsets[b];
       input.data.corpus.texts.push_back(
