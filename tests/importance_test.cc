@@ -427,8 +427,9 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
   }
   std::ranges::sort(sorted);
   // Six tolerances that divide these twelve heads, each in several orders of the examples. Those
-  // whose change is near the tolerance can go either way, as they would with other examples: 0.05
-  // of all are left to them.
+  // whose change is near the tolerance can go either way, as they would with other examples.
+  // Besides, the 5 % that intervals may miss is spent over all looks, so that those of races are
+  // wider and leave more heads undecided: 0.1 of all are left to both.
   int64_t spent = 0, same = 0, races = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const auto intervals = statistic.intervals(values.ablated, values.base, 1000, seed);
@@ -441,8 +442,11 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
       for (size_t h = 0; h < ablations.size(); ++h) {
         const Measure& measure = raced.ablations[h];
         spent += measure.n;
-        same += standing(*measure.interval, tolerance, set.task) ==
-                standing(*intervals[h], tolerance, set.task);
+        const Standing adaptive = standing(*measure.interval, tolerance, set.task);
+        const Standing exact = standing(*intervals[h], tolerance, set.task);
+        same += adaptive == exact;
+        EXPECT_FALSE(adaptive == Standing::essential && exact == Standing::replaceable);
+        EXPECT_FALSE(adaptive == Standing::replaceable && exact == Standing::essential);
         if (measure.n == set.size()) {
           EXPECT_NEAR(measure.value, changes[h], 1e-12);
         } else {
@@ -451,7 +455,7 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
       }
     }
   }
-  EXPECT_GE(static_cast<double>(same), 0.95 * static_cast<double>(races));
+  EXPECT_GE(static_cast<double>(same), 0.9 * static_cast<double>(races));
   EXPECT_LT(static_cast<double>(spent), most * static_cast<double>(set.size() * races));
 }
 

@@ -77,7 +77,7 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
   for (int64_t h = 0; h < columns; ++h) {
     text += narrow ? fmt::format("{:>2}", h % 10) : fmt::format("{:>3}", h);
   }
-  text += "   mostly (a head may have several roles); what closing one head adds; advice\n";
+  text += "   mostly (a head may have several roles); what ablating one head adds; advice\n";
   for (const LayerVerdict& layer : verdict.layers) {
     text += fmt::format("{:<{}}", layer.layer, kLayer);
     const auto& heads = rows[layer.layer];
