@@ -17,7 +17,8 @@ class GroupsOfBert : public testing::Test {
  protected:
   GroupsOfBert()
       : model_(Model::load(golden_model("bert"))),
-        set_(unlabelled(headwise::texts_of(model_.config().vocabulary, std::vector<int64_t>(40, 9), 3))),
+        set_(unlabelled(
+            headwise::texts_of(model_.config().vocabulary, std::vector<int64_t>(40, 9), 3))),
         sweep_(model_, pooling_, set_, {}),
         all_(model_.heads()) {
     std::iota(all_.begin(), all_.end(), 0);

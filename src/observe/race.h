@@ -3,8 +3,8 @@
 // Examples come in random order. After 32, 64, … of them the ablations whose interval decides their
 // standing stop. The 5 % that an interval may miss is spent over all looks, each getting twice as
 // much as the one before it, so that the intervals of all looks together hold with 95 %, whenever
-// an ablation stops (alpha spending with a union bound). An interval has the wider ends of Student's
-// t and of Johnson's correction of it for skewed differences (1978).
+// an ablation stops (alpha spending with a union bound). An interval has the wider ends of
+// Student's t and of Johnson's correction of it for skewed differences (1978).
 #pragma once
 
 #include <cstdint>
