@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +41,10 @@ std::optional<double> parse_duration(std::string_view text) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || after != end || !(value > 0)) return std::nullopt;
+  if (text.empty() || error != std::errc() || after != end || !(value > 0) ||
+      !std::isfinite(value)) {
+    return std::nullopt;
+  }
   return unit * value;
 }
 

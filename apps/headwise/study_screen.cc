@@ -28,7 +28,7 @@ std::string percent(double share) {
   return fmt::format("{:.{}f} %", value, std::abs(value) < 9.95 ? 1 : 0);
 }
 
-/// "12 relation, 9 delimiter, …", the most frequent first.
+/// "relation 12, delimiter 9, …", the most frequent first.
 std::string counted_roles(const Verdict& verdict, int64_t& clear) {
   std::map<std::string, int64_t> counts;
   for (const HeadVerdict& head : verdict.heads) {
@@ -67,9 +67,9 @@ std::string standings(const Study& study) {
   text += "\n";
   if (study.undecided.heads > 0) {
     text += fmt::format(
-        "              {} are undecided on {} texts; deciding them takes about {:.0f} passes "
-        "more\n",
-        study.undecided.heads, study.evidence.loss->examples, study.undecided.passes);
+        "              {} are undecided; about {:.0f} passes over more texts would decide half of "
+        "them\n",
+        study.undecided.heads, study.undecided.passes_half);
   }
   return text;
 }

@@ -434,10 +434,9 @@ double observe_importance(const Model& model, const std::filesystem::path& folde
                           Evidence& evidence) {
   check_draws(options);
   if (options.race && !(*options.race > 0)) {
-    throw Error({.what = "this cannot be tolerated",
+    throw Error({.what = "the tolerance must be a positive number",
                  .where = "race",
-                 .got = fmt::format("{}", *options.race),
-                 .expected = "above 0"});
+                 .got = fmt::format("{}", *options.race)});
   }
   return Importance(model, folder, set, options, evidence).run();
 }

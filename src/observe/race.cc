@@ -18,14 +18,15 @@ namespace {
 
 constexpr uint32_t kOrder = 0x4ACE0001;
 constexpr double kAlpha = 0.05;
-constexpr double kSpendingGrowth = 2;  // what a look may miss, over what the one before it may
-constexpr int64_t kFirstShare = 32;    // the first look is at this part of the examples,
-constexpr int64_t kFewestFirst = 32;   // at least so many
+constexpr double kSpendingGrowth = 2;      // what a look may miss, over what the one before it may
+constexpr int64_t kFewestForInterval = 5;  // below, the quantiles of Student's t are too far off
+constexpr int64_t kFirstShare = 32;        // the first look is at this part of the examples,
+constexpr int64_t kFewestFirst = 32;       // at least so many
 /// A head that seems replaceable goes on if it is more likely than this that all examples would
 /// show it harmful.
 constexpr double kTurns = 0.15;
 
-/// The quantile of Student's t by its expansion in 1/n: good to 1e-3 from n = 20 on.
+/// The quantile of Student's t by its expansion in 1/n: good to 1e-3 from n = 20 on, to 2 % at 5.
 double student_quantile(double p, double freedom) {
   const double z = normal_quantile(p), z2 = z * z;
   return z + z * (z2 + 1) / (4 * freedom) + z * ((5 * z2 + 16) * z2 + 3) / (96 * freedom * freedom);
@@ -151,7 +152,7 @@ class Race {
     const LossStatistic statistic(task_, tokens, gold);
     Measure& measure = result_.ablations[a];
     measure = {.value = statistic.change(values, base), .n = n};
-    if (!statistic.has_intervals()) return false;
+    if (!statistic.has_intervals() || n < kFewestForInterval) return false;
     RatioEstimate estimate;
     if (task_ == LossTask::similarity) {
       const std::vector<std::vector<double>> row = {values};

@@ -332,9 +332,9 @@ class Planner {
       expected["speedup_predicted"] = time_->predicted_speedup(kept);
     }
     if (!quality_) return;
-    const std::vector<std::vector<uint8_t>> choice = {{kept.begin(), kept.end()}};
+    const std::vector<std::vector<uint8_t>> choices = {without({}), {kept.begin(), kept.end()}};
     const std::vector<ModelQuality::Quality> measured =
-        quality_->measure_all(choice, true, progress("loss"));
+        quality_->measure_all(choices, true, progress("loss"));
     const ModelQuality::Quality &before = measured[0], &after = measured[1];
     expect("loss", before.loss, after.loss, expected);
     if (before.score && after.score) {
@@ -374,7 +374,7 @@ class Planner {
     const std::vector<ModelQuality::Quality> qualities =
         quality_->measure_all(choices, true, progress);
     for (size_t i = 0; i < removed.size(); ++i) {
-      const ModelQuality::Quality& quality = qualities[i + 1];
+      const ModelQuality::Quality& quality = qualities[i];
       curve.push_back({.removed = removed[i], .loss = quality.loss, .score = quality.score});
     }
     std::ranges::sort(curve, {}, &CurvePoint::removed);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "model/stack_layout.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
@@ -37,17 +38,18 @@ std::vector<ModelQuality::Quality> ModelQuality::measure_all(
     std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) const {
   LossSweep sweep(model_, pooling_, set_, {});
   const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+  // Heads that the loss does not depend on change nothing.
+  const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
   std::vector<Ablation> ablations;
   for (const std::vector<uint8_t>& kept : choices) {
     Ablation& ablation = ablations.emplace_back();
     for (int64_t head = 0; head < std::ssize(kept); ++head) {
-      if (!kept[head]) ablation.heads.push_back(head);
+      const bool counts = decodes || site_of_head(model_.attentions(), head)->side == Side::encoder;
+      if (!kept[head] && counts) ablation.heads.push_back(head);
     }
   }
   const SweepValues values = sweep.run(ablations, progress);
-  std::vector<Quality> qualities = {quality(statistic.loss(values.base), values.labels,
-                                            std::vector<float>(model_.heads(), 1), scored,
-                                            progress)};
+  std::vector<Quality> qualities;
   for (size_t c = 0; c < choices.size(); ++c) {
     const std::span<const int32_t> labels =
         values.ablated_labels.empty() ? std::span<const int32_t>() : values.ablated_labels[c];

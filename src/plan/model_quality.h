@@ -32,8 +32,8 @@ class ModelQuality {
   /// Of the model with what is kept of its heads [heads]. BLEU takes a translation of everything.
   Quality measure(std::span<const uint8_t> kept, bool scored, const Progress& progress = {}) const;
 
-  /// Of the model as it is and with each choice of heads [heads] kept, in this order. Choices share
-  /// the layers before the first head that they lose.
+  /// With each choice of heads [heads] kept. Choices share the layers before the first head that
+  /// they lose.
   std::vector<Quality> measure_all(std::span<const std::vector<uint8_t>> choices, bool scored,
                                    const Progress& progress = {}) const;
 

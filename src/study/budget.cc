@@ -15,6 +15,7 @@ constexpr double kPassesPerHead = 0.55;  // of models with so many heads that th
 // Passes that stages were measured to cost on texts of some hundred tokens and more.
 constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kCurves = 18,
                  kPrune = 10, kReport = 2;
+constexpr double kLabelled = 1.5, kCharacters = 4;  // passes over labelled text; of a token
 constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
 constexpr double kFlexibleShare = 0.3;  // of the budget, which ablations and groups get at least
 constexpr double kGroupShare = 0.3;     // of what ablations and groups get together
@@ -50,6 +51,10 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
   std::vector<StageBudget> stages = {{"load", 2}};
   const double tokens = std::max<double>(1, static_cast<double>(input.data.corpus.tokens()));
   if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention});
+  double labelled = 0;  // characters
+  for (const TreeSentence& tree : input.data.treebank) labelled += std::ssize(tree.text);
+  for (const CoreferenceItem& item : input.data.coreference) labelled += std::ssize(item.text);
+  if (labelled > 0) stages.push_back({"linguistic", kLabelled * labelled / kCharacters / tokens});
   stages.push_back({"similarity", kSimilarity + kWeights});
   if (probes) stages.push_back({"probes", kProbeTokens / tokens});
   const bool measured = input.data.evaluation.has_value();

@@ -66,7 +66,9 @@ class StudyRun {
     if (options_.resume) resume(so_far);
     begin();
     observe(std::move(so_far));
+    begin_stage("judge");
     judge_heads();
+    end_stage();
     if (input_.data.evaluation && !study_.verdict.categories.empty()) ablate_groups();
     make_plan();
     cut();
@@ -80,8 +82,9 @@ class StudyRun {
     std::string budget = options_.thorough ? "thorough" : "usual passes";
     if (options_.passes) budget = fmt::format("{} passes", *options_.passes);
     if (options_.seconds) budget = fmt::format("{} s", *options_.seconds);
-    return fmt::format("keep {}, order {}, form {}, {}", options_.keep, to_string(options_.order),
-                       to_string(options_.form), budget);
+    return fmt::format("keep {}, order {}, form {}, {}, seed {}, {} probes", options_.keep,
+                       to_string(options_.order), to_string(options_.form), budget, options_.seed,
+                       options_.probes ? "with" : "without");
   }
 
   /// Reads what an earlier run left.
@@ -100,6 +103,7 @@ class StudyRun {
     Evidence left = evidence_from_json(read_file(part, kMostBytes), part.string());
     check_continues(left, so_far, part.string());
     so_far = std::move(left);
+    continued_ = true;
   }
 
   /// Times a pass, and divides the budget.
@@ -175,7 +179,6 @@ class StudyRun {
     options.saved = [&](const Evidence& evidence) {
       end_stage();
       save(evidence);
-      begin_stage(stage_);
     };
     study_.evidence =
         headwise::observe(input_.model, input_.tokenizer, input_.data, options, std::move(so_far));
@@ -211,7 +214,7 @@ class StudyRun {
   void make_plan() {
     begin_stage("plan");
     const fs::path file = out_ / "plan.json";
-    if (options_.resume && is_there(file)) {
+    if (continued_ && is_there(file)) {
       study_.plan = plan_from_json(read_file(file, kMostBytes), file.string());
       return;
     }
@@ -221,6 +224,9 @@ class StudyRun {
       data.evaluation = &*input_.data.evaluation;
       options.curves = {options.order};
       if (!options_.thorough) {
+        // Greedy orders measure all heads again after every step.
+        options.step = std::max<int64_t>(1, input_.model.heads() / 8);
+        if (options_.order == HeadOrder::greedy) options.curves.clear();
         options.draws = 2;
         options.points = 5;
         options.more_points = 3;
@@ -236,7 +242,7 @@ class StudyRun {
   void cut() {
     begin_stage("prune");
     const fs::path folder = out_ / "model";
-    if (options_.resume) fs::remove_all(folder);
+    if (options_.resume) remove_unfinished_model(folder);
     PruneOptions options{.form = options_.form, .seed = options_.seed, .load = input_.load};
     const bool two = input_.model.config().encoder_decoder();
     for (const ObservedText& text : input_.data.corpus.texts) {
@@ -271,6 +277,17 @@ class StudyRun {
     end_stage();
   }
 
+  /// Of a run that was killed: the model, or what was to become it.
+  static void remove_unfinished_model(const fs::path& folder) {
+    std::vector<fs::path> left;
+    for (const auto& entry : fs::directory_iterator(folder.parent_path())) {
+      const std::string name = entry.path().filename().string();
+      if (name == folder.filename() || name.starts_with("model.part-"))
+        left.push_back(entry.path());
+    }
+    for (const fs::path& path : left) fs::remove_all(path);
+  }
+
   static double attention_share(const ModelSummary& summary, int64_t heads) {
     const auto work = [&](uint8_t kept) {
       return static_cast<double>(cost_of(summary, std::vector<uint8_t>(heads, kept)).multiply_adds);
@@ -292,8 +309,8 @@ class StudyRun {
                                       {"samples", samples},
                                       {"summary", to_json(study_, options_)}}));
     };
-    end_stage();
     write_file_whole(out_ / "report.html", page());
+    end_stage();
     write_file_whole(out_ / "summary.json", to_json(study_, options_));
     for (const char* part : {kEvidencePart, kStudyPart}) fs::remove(out_ / part);
   }
@@ -353,6 +370,7 @@ class StudyRun {
   fs::path out_;
   Study study_;
   std::vector<StageBudget> budgets_;
+  bool continued_ = false;  // evidence of an earlier run was read
   std::string stage_;
   Clock::time_point begin_ = Clock::now();
 };
