@@ -94,7 +94,7 @@ std::string explain(const Verdict& verdict, std::string_view name) {
   std::vector<std::string> parts;
   for (const Role& role : head.roles) {
     if (parts.size() == kMostRoles) break;
-    parts.push_back(words(role) + (role.probe ? ", on the probes" : ""));
+    parts.push_back(words(role) + (role.source == RoleSource::probes ? ", on the probes" : ""));
   }
   std::string text = fmt::format("{} {}", head.head, fmt::join(parts, "; "));
   if (head.roles.size() > parts.size()) {

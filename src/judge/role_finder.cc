@@ -122,7 +122,7 @@ std::optional<RoleFinder::Seen> RoleFinder::seen(const HeadEvidence& head,
                                                  std::string_view name) const {
   if (const Measure* const measure = head.measures.find(name)) return Seen{.measure = *measure};
   if (const Measure* const measure = head.probes.find(name)) {
-    return Seen{.measure = *measure, .probe = true};
+    return Seen{.measure = *measure, .source = RoleSource::probes};
   }
   return {};
 }
@@ -142,7 +142,7 @@ std::optional<Role> RoleFinder::judged(const Claim& claim, const Seen& seen, dou
                         .n = seen.measure.n,
                         .interval = interval,
                         .baseline = claim.baseline},
-              .probe = seen.probe};
+              .source = seen.source};
 }
 
 void RoleFinder::add(const Claim& claim, const std::optional<Seen>& seen,
@@ -162,7 +162,7 @@ void RoleFinder::add_dead(const HeadEvidence& head, std::vector<Role>& roles) co
     roles.push_back({.role = "dead",
                      .detail = "adds nothing",
                      .shown = {.value = 1, .n = norm->measure.n, .baseline = 0},
-                     .probe = norm->probe});
+                     .source = norm->source});
   }
 }
 
@@ -203,7 +203,7 @@ void RoleFinder::add_positional(const HeadEvidence& head, std::vector<Role>& rol
 void RoleFinder::add_repeated(const HeadEvidence& head, std::vector<Role>& roles) const {
   for (const char* name : {"induction", "duplicate"}) {
     auto weight = seen(head, name);
-    if (weight) weight->probe = true;
+    if (weight) weight->source = RoleSource::probes;
     add({.role = name, .baseline = 1. / (2 * kRepeatedLength), .least = threshold(name)}, weight,
         roles);
   }
@@ -239,9 +239,9 @@ void RoleFinder::add_accuracy(const HeadEvidence& head, const std::string& name,
     claim.baseline_high =
         measure.n > 0 ? wilson_interval(std::clamp(baseline, 0., 1.), measure.n, z).high : 0;
     claim.least = claim.baseline + thresholds_.at(std::string(claim.role));
-    return judged(claim, {.measure = measure, .probe = all->probe}, allowed);
+    return judged(claim, {.measure = measure, .source = all->source}, allowed);
   };
-  const auto& best = all->probe ? evidence_.best_probes : evidence_.best;
+  const auto& best = all->source == RoleSource::probes ? evidence_.best_probes : evidence_.best;
   std::optional<Role> role;
   if (const auto at = best.find(name); at != best.end() && at->second.head == head.head) {
     role = judge(at->second.measured, error);
@@ -286,21 +286,21 @@ void RoleFinder::add_words(const HeadEvidence& head, std::vector<Role>& roles) c
 /// Where a head looks, whatever stands there.
 void RoleFinder::add_places(const HeadEvidence& head, std::vector<Role>& roles) const {
   const EvenWeights even = even_weights(evidence_, head);
-  bool probe = false;
+  RoleSource source = RoleSource::data;
   auto mass = delimiters(head.measures);
   if (!mass) {
     mass = delimiters(head.probes);
-    probe = true;
+    source = RoleSource::probes;
   }
   if (mass) {
-    const Measures& from = probe ? head.probes : head.measures;
+    const Measures& from = source == RoleSource::probes ? head.probes : head.measures;
     const bool marks = value_or_0(from, "mass_punctuation") > value_or_0(from, "mass_special");
     const auto even_head = delimiters_of_even_.find(kind_of(head.head));
     add({.role = "delimiter",
          .detail = marks ? "punctuation" : "special tokens",
          .baseline = even_head == delimiters_of_even_.end() ? 0 : even_head->second,
          .least = threshold("delimiter")},
-        Seen{.measure = *mass, .probe = probe}, roles);
+        Seen{.measure = *mass, .source = source}, roles);
   }
   add({.role = "first", .baseline = even.token, .least = threshold("first")},
       seen(head, "mass_first"), roles);

@@ -26,7 +26,7 @@ class RoleFinder {
  private:
   struct Seen {
     Measure measure{};
-    bool probe = false;
+    RoleSource source = RoleSource::data;
   };
   struct Claim {
     std::string_view role{};

@@ -123,7 +123,7 @@ TEST(Roles, NeedRowsEnough) {
 TEST(Roles, OnRepeatedSequencesAreFromProbes) {
   Evidence evidence = evidence_of({"L0.H0"});
   see(evidence, "L0.H0", "induction", 0.25, 800);
-  EXPECT_TRUE(judge(evidence).head("L0.H0").roles[0].probe);
+  EXPECT_EQ(judge(evidence).head("L0.H0").roles[0].source, RoleSource::probes);
 }
 
 TEST(Roles, AHeadMayHaveSeveral) {
@@ -173,7 +173,7 @@ TEST(Roles, WordsShowOnProbesToo) {
   evidence.head("L0.H1").probes.add("same_field", share(0.42, 1000, 0.18));
   const Verdict verdict = judge(evidence);
   EXPECT_THAT(role_names(verdict, "L0.H0"), ElementsAre("rare", "semantic"));
-  EXPECT_TRUE(verdict.head("L0.H0").roles[0].probe);
+  EXPECT_EQ(verdict.head("L0.H0").roles[0].source, RoleSource::probes);
   EXPECT_THAT(role_names(verdict, "L0.H1"), ElementsAre("unclear"));
 }
 
@@ -186,7 +186,7 @@ TEST(Roles, OfRelationsMustBeatTheFixedOffset) {
   const Verdict verdict = judge(evidence);
   ASSERT_THAT(role_names(verdict, "L0.H0"), ElementsAre("relation"));
   EXPECT_EQ(verdict.head("L0.H0").roles[0].detail, "det to_head");
-  EXPECT_FALSE(verdict.head("L0.H0").roles[0].probe);
+  EXPECT_EQ(verdict.head("L0.H0").roles[0].source, RoleSource::data);
   EXPECT_THAT(role_names(verdict, "L0.H1"), ElementsAre("unclear"));
   EXPECT_THAT(role_names(verdict, "L0.H2"), ElementsAre("unclear"));
 }
@@ -238,7 +238,7 @@ TEST(Roles, DataGoBeforeProbes) {
   head.probes.add("relation/obj/to_head", share(0.9, 300, 0.3));
   Verdict verdict = judge(evidence);
   ASSERT_TRUE(verdict.head("L0.H0").has("relation"));
-  EXPECT_TRUE(verdict.head("L0.H0").roles[0].probe);
+  EXPECT_EQ(verdict.head("L0.H0").roles[0].source, RoleSource::probes);
   head.measures.add("relation/obj/to_head", share(0.2, 300, 0.3));
   EXPECT_FALSE(judge(evidence).head("L0.H0").has("relation"));
 }

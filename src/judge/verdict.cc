@@ -34,7 +34,7 @@ Json json_of(const Role& role) {
   Json json = {{"role", role.role}};
   if (!role.detail.empty()) json["detail"] = role.detail;
   json.update(json_of(role.shown, "score"));
-  json["probe"] = role.probe;
+  json["source"] = to_string(role.source);
   return json;
 }
 
@@ -149,6 +149,14 @@ class VerdictReader {
     return found ? std::optional(read_measure(*found)) : std::nullopt;
   }
 
+  static RoleSource read_source(const JsonObject& json) {
+    const std::string source = json.optional_text("source").value_or("data");
+    for (const RoleSource known : {RoleSource::data, RoleSource::probes}) {
+      if (source == to_string(known)) return known;
+    }
+    json.refuse("source", "there is no such source of a role", "data or probes");
+  }
+
   static Role read_role(const JsonObject& json) {
     const std::string& name = json.text("role");
     if (std::ranges::find(role_kinds(), name, &RoleKind::name) == role_kinds().end()) {
@@ -157,7 +165,7 @@ class VerdictReader {
     return {.role = name,
             .detail = json.optional_text("detail").value_or(""),
             .shown = read_measure(json, "score"),
-            .probe = json.optional_boolean("probe").value_or(false)};
+            .source = read_source(json)};
   }
 
   static HeadVerdict read_head(const JsonObject& json) {
@@ -253,6 +261,10 @@ const HeadVerdict& Verdict::head(std::string_view name) const {
                .expected = heads.empty()
                                ? ""
                                : fmt::format("{} to {}", heads.front().head, heads.back().head)});
+}
+
+std::string_view to_string(RoleSource source) {
+  return source == RoleSource::probes ? "probes" : "data";
 }
 
 std::string to_json(const Verdict& verdict) {

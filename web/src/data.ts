@@ -23,7 +23,7 @@ export interface Role {
   low?: number;
   high?: number;
   n: number;
-  probe: boolean;
+  source: "data" | "probes";
 }
 export interface HeadVerdict {
   head: string;

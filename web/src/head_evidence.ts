@@ -91,7 +91,9 @@ export function roles_table(study: Study, head: string): HTMLElement | null {
               " ",
               role.role,
               role.detail ? h("span", { class: "note" }, ` ${role.detail.replace("_", " ")}`) : null,
-              role.probe ? h("span", { class: "note", title: "seen on the built-in probes" }, " (probes)") : null,
+              role.source === "probes"
+                ? h("span", { class: "note", title: "seen on the built-in probes" }, " (probes)")
+                : null,
             ),
             h("td", {}, bar(role.score, role.low, role.high, role.baseline)),
             h("td", { class: "number" }, format(role.score)),

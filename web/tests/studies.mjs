@@ -227,7 +227,7 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
             low: 0.45,
             high: 0.55,
             n: 400,
-            probe: false,
+            source: "data",
           },
         ],
         importance: { gradient: record.gradient, ablation_zero: record.ablation_zero, entropy: record.entropy },

@@ -15,12 +15,19 @@
 
 namespace headwise {
 
+/// Where a role was seen.
+enum class RoleSource {
+  data,    // the texts and labels that were given
+  probes,  // built-in synthetic sentences only
+};
+std::string_view to_string(RoleSource source);
+
 /// Something that a head does, and what shows it.
 struct Role {
   std::string role{};    // "previous", "window", "relation", … : see role_kinds() in judge.h
   std::string detail{};  // "det to_head", "offset -3"; empty: the role says it all
   Measure shown{};       // score, n, interval, and the baseline that it beats
-  bool probe = false;    // seen on the built-in probes
+  RoleSource source = RoleSource::data;
   bool operator==(const Role&) const = default;
 };
 
