@@ -20,6 +20,8 @@
 namespace headwise::program {
 namespace {
 
+constexpr const char* kBuiltInText = "built-in text";
+
 struct StudyArgs {
   ObserveVerb observe{};
   std::string keep = "0.75", order = "ablation", form = "compact", budget{};
@@ -75,6 +77,7 @@ std::optional<EvaluationSet> more_examples(const StudyArgs& args, const Session&
                                            const CommonOptions& common) {
   ObserveVerb longer = args.observe;
   longer.input.texts = lines_of(longer_sample_text());
+  longer.input.texts_name = kBuiltInText;
   return read_observe_data(longer, session, common).evaluation;
 }
 
@@ -83,6 +86,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   const bool built_in = !args.observe.input.has_input() && args.observe.treebank.empty();
   if (built_in) {
     args.observe.input.texts = lines_of(sample_text());
+    args.observe.input.texts_name = kBuiltInText;
     args.observe.cuts_texts = true;
   }
   const Session session(args.observe.input);
