@@ -68,7 +68,7 @@ class Ablations : public testing::TestWithParam<Case> {
         Masking masking{.mask = 3};
         masking.is_special.resize(V);
         masking.is_special[texts.ids[0]] = true;
-        set_ = hidden_tokens(texts, masking, 7);
+        set_ = hidden_tokens(texts, masking);
         break;
       }
       case LossTask::classify:

@@ -31,7 +31,7 @@ EvaluationSet examples_of(LossTask task, const ModelConfig& config) {
       return next_tokens(texts);
     case LossTask::mlm: {
       Masking masking{.mask = 3};
-      return hidden_tokens(texts, masking, 7);
+      return hidden_tokens(texts, masking);
     }
     case LossTask::classify:
       for (int32_t b = 0; b < texts.texts(); ++b) {

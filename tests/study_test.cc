@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -60,7 +62,7 @@ class StudyOfBert : public testing::Test {
 };
 
 TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
-  const Study made = study(input(), {}, out("study"));
+  const Study made = study(input(), {.keep = 0.75}, out("study"));
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(out("study"))) {
     names.insert(entry.path().filename().string());
@@ -68,11 +70,113 @@ TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
   EXPECT_EQ(names, (std::set<std::string>{"evidence.json", "verdict.json", "plan.json", "model",
                                           "samples.json", "summary.json", "report.html"}));
   EXPECT_EQ(made.plan.drop.size(), 3);
-  EXPECT_EQ(made.prune.after.heads, model_.heads() - 3);
+  ASSERT_TRUE(made.prune);
+  EXPECT_EQ(made.prune->after.heads, model_.heads() - 3);
+}
+
+/// Heads are chosen on every other example, and what is said about the plan comes from the others.
+TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
+  const Study made = study(input(), {.keep = 0.75}, out("study"));
+  EXPECT_EQ(made.evidence.loss->examples, kTexts / 2);
+  ASSERT_TRUE(made.plan.held_out);
+  const HeldOut& held_out = *made.plan.held_out;
+  EXPECT_EQ(held_out.examples, kTexts / 2);
+  EXPECT_EQ(held_out.chosen_on, kTexts / 2);
+  EXPECT_EQ(held_out.random.draws, 10);
+  EXPECT_EQ(held_out.neighbours->of, 10);
+  EXPECT_EQ(made.evidence.held_out->examples, kTexts / 2);
+
+  // The same number from the pruned model itself, over the odd texts.
+  std::vector<int64_t> odd;
+  for (int64_t i = 1; i < kTexts; i += 2) odd.push_back(i);
+  const EvaluationSet others = examples_of(unlabelled(texts_), odd);
+  const Model pruned = Model::load(out("study") / "model");
+  const double after = infidelity(pruned, model_, golden_model("bert"), others.examples.all.source);
+  EXPECT_NEAR(held_out.loss.after, after, 1e-5 * after + 1e-9);
+  EXPECT_EQ(held_out.change, held_out.loss.after);
+  EXPECT_LT(held_out.interval->low, held_out.change);
+  EXPECT_GT(held_out.interval->high, held_out.change);
+  EXPECT_EQ(made.prune->after.loss->value, held_out.loss.after);
+  EXPECT_EQ(made.plan.expected.at("loss"), held_out.loss.after);
+  const std::vector<CurvePoint>& curve = made.plan.curves.at(made.plan.order);
+  for (const CurvePoint& point : curve) {
+    if (point.removed == 3) {
+      EXPECT_NEAR(point.loss, held_out.loss.after, 1e-9);
+    }
+  }
+}
+
+/// No seed moves the halves.
+TEST_F(StudyOfBert, SplitsTheSameWayForEverySeed) {
+  const Study one = study(input(), {.seed = 1}, out("one"));
+  const Study two = study(input(), {.seed = 2}, out("two"));
+  EXPECT_EQ(one.evidence.loss, two.evidence.loss);
+  EXPECT_EQ(one.evidence.held_out->value, two.evidence.held_out->value);
+}
+
+TEST_F(StudyOfBert, TakesHeldOutExamplesThatAreGiven) {
+  StudyInput with = input();
+  const std::vector<int64_t> lengths(30, 8);
+  with.held_out = unlabelled(texts_of(model_.config().vocabulary, lengths, 77));
+  with.held_out_source = "elsewhere";
+  const Study made = study(with, {}, out("study"));
+  EXPECT_EQ(made.evidence.loss->examples, kTexts);
+  EXPECT_EQ(made.plan.held_out->examples, 30);
+  EXPECT_EQ(made.plan.held_out->source, "elsewhere");
+  with.held_out->task = LossTask::classify;
+  EXPECT_THROW(study(with, {}, out("other")), Error);
+}
+
+/// Nothing is reported on the examples that chose the heads.
+TEST_F(StudyOfBert, SaysThatTooFewExamplesAreNotSplit) {
+  StudyInput few = input();
+  few.data.corpus.texts.resize(12);
+  std::vector<int64_t> first(12);
+  std::iota(first.begin(), first.end(), 0);
+  few.data.evaluation = examples_of(*few.data.evaluation, first);
+  const Study made = study(few, {}, out("few"));
+  EXPECT_EQ(made.evidence.loss->examples, 12);
+  EXPECT_EQ(made.plan.held_out->examples, 0);
+  EXPECT_THAT(made.plan.held_out->reason, HasSubstr("12 examples are too few"));
+  EXPECT_FALSE(made.plan.supported);
+  EXPECT_FALSE(made.plan.expected.contains("loss"));
+  EXPECT_TRUE(made.plan.curves.empty());
+  EXPECT_FALSE(made.prune);
+  EXPECT_THAT(in_words(made).help, HasSubstr("20 sentences"));
+}
+
+/// Heads of random weights matter as little as heads at random.
+TEST_F(StudyOfBert, WritesUnsupportedModelsOnlyIfAsked) {
+  StudyInput few = input();
+  few.data.evaluation = examples_of(*few.data.evaluation, std::vector<int64_t>{0, 1, 2, 3, 4});
+  const Study plain = study(few, {}, out("plain"));
+  EXPECT_FALSE(plain.plan.supported);
+  EXPECT_FALSE(plain.plan.reasons.empty());
+  EXPECT_FALSE(plain.prune);
+  EXPECT_FALSE(std::filesystem::exists(out("plain") / "model"));
+  EXPECT_THAT(in_words(plain).support, HasSubstr("No model was written"));
+  const Study asked = study(few, {.keep = 0.75}, out("asked"));
+  EXPECT_EQ(asked.plan.reasons, plain.plan.reasons);
+  EXPECT_EQ(asked.plan.drop, plain.plan.drop);
+  EXPECT_TRUE(asked.prune);
+  EXPECT_TRUE(std::filesystem::exists(out("asked") / "model"));
+  EXPECT_THAT(in_words(asked).support, HasSubstr("--keep was given"));
+}
+
+/// The numbers of the headline are those of all heads.
+TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
+  const Study made = study(input(), {}, out("study"));
+  const std::string words = in_words(made).importance;
+  int64_t sum = 0;
+  std::string numbers = words.substr(0, words.find(':'));
+  for (char& c : numbers) c = std::isdigit(static_cast<unsigned char>(c)) != 0 ? c : ' ';
+  std::istringstream stream(numbers);
+  for (int64_t number; stream >> number;) sum += number;
+  EXPECT_EQ(sum, model_.heads()) << words;
 }
 
 TEST_F(StudyOfBert, CountsItsStagesInPasses) {
-  const Study made = study(input(), {}, out("study"));
+  const Study made = study(input(), {.keep = 0.75}, out("study"));
   std::set<std::string> names;
   double seconds = 0;
   for (const StudyStage& stage : made.stages) {
@@ -93,7 +197,7 @@ TEST_F(StudyOfBert, StopsWhenItsBudgetIsSpent) {
   const Study poor = study(input(), {.passes = 1}, out("poor"));
   EXPECT_EQ(examples(poor), std::set<int64_t>{32});
   const Study thorough = study(input(), {.thorough = true}, out("thorough"));
-  EXPECT_EQ(examples(thorough), std::set<int64_t>{kTexts});
+  EXPECT_EQ(examples(thorough), std::set<int64_t>{kTexts / 2});
   EXPECT_EQ(thorough.budget, 0);
   for (const HeadEvidence& head : thorough.evidence.heads) {
     EXPECT_NE(head.measures.find("ablation_mean"), nullptr);
@@ -112,10 +216,10 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
     const Measure& measure = *head.measures.find("ablation_zero");
     const bool decided = rich.verdict.head(head.head).standing != Standing::undecided;
     if (!decided) {
-      EXPECT_EQ(measure.n, kTexts + 200) << head.head;
+      EXPECT_EQ(measure.n, kTexts / 2 + 200) << head.head;
     }
   }
-  EXPECT_EQ(rich.evidence.loss->examples, kTexts);
+  EXPECT_EQ(rich.evidence.loss->examples, kTexts / 2);
 }
 
 TEST_F(StudyOfBert, GivesTheSameBitsForAnyNumberOfThreads) {
@@ -135,19 +239,19 @@ struct Stopped : std::runtime_error {
 };
 
 TEST_F(StudyOfBert, GoesOnWhereItWasStopped) {
-  const Study whole = study(input(), {}, out("whole"));
+  const Study whole = study(input(), {.keep = 0.75}, out("whole"));
   for (const char* const stage : {"gradients", "groups", "plan", "prune"}) {
     const std::filesystem::path folder = out(stage);
-    StudyOptions options;
+    StudyOptions options{.keep = 0.75};
     options.progress = [&](const StudyProgress& progress) {
       if (progress.stage == stage) throw Stopped();
     };
     EXPECT_THROW(study(input(), options, folder), Stopped) << stage;
     EXPECT_FALSE(std::filesystem::exists(folder / "summary.json"));
-    EXPECT_THROW(study(input(), {}, folder), Error) << "it needs --resume";
+    EXPECT_THROW(study(input(), {.keep = 0.75}, folder), Error) << "it needs --resume";
     EXPECT_THROW(study(input(), {.resume = true, .keep = 0.5}, folder), Error);
     std::set<std::string> stages;
-    StudyOptions again{.resume = true};
+    StudyOptions again{.resume = true, .keep = 0.75};
     again.progress = [&](const StudyProgress& progress) {
       stages.insert(std::string(progress.stage));
     };

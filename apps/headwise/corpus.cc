@@ -72,8 +72,7 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
 }
 
 EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
-                            LossTask task, bool truncate, const Session& session,
-                            const CommonOptions& common) {
+                            LossTask task, bool truncate, const Session& session) {
   if (session.tokenizer() == nullptr) {
     throw Error({.what = "the model has no tokenizer",
                  .where = option,
@@ -84,7 +83,7 @@ EvaluationSet read_examples(const char* option, const std::vector<std::string>& 
     misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
   }
   return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
-                         session.config(), common.seed, {.truncate = truncate});
+                         session.config(), {.truncate = truncate});
 }
 
 }  // namespace headwise::program

@@ -25,7 +25,6 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
 /// Error for models without a tokenizer, and for fidelity of encoder-decoders, which would be that
 /// of the encoder alone.
 EvaluationSet read_examples(const char* option, const std::vector<std::string>& files,
-                            LossTask task, bool truncate, const Session& session,
-                            const CommonOptions& common);
+                            LossTask task, bool truncate, const Session& session);
 
 }  // namespace headwise::program

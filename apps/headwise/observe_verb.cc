@@ -77,7 +77,7 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
   if (!verb.loss.empty()) check_output(task, config);
   std::optional<EvaluationSet> set;
   if (!verb.data.empty()) {
-    set = read_examples("--data", verb.data, task, verb.input.truncate, session, common);
+    set = read_examples("--data", verb.data, task, verb.input.truncate, session);
   } else if (!corpus.texts.empty()) {
     TokenBatch source, target;
     for (const ObservedText& text : corpus.texts) {
@@ -88,7 +88,7 @@ std::optional<EvaluationSet> read_loss(const ObserveVerb& verb, const Session& s
     if (task == LossTask::lm) {
       set = next_tokens(source);
     } else if (task == LossTask::mlm && hides) {
-      set = hidden_tokens(source, masking_of(*session.tokenizer(), config), common.seed);
+      set = hidden_tokens(source, masking_of(*session.tokenizer(), config));
     } else if (task == LossTask::fidelity) {
       set = unlabelled(source, target);
     } else if (!verb.loss.empty()) {

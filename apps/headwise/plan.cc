@@ -90,7 +90,7 @@ EvaluationSet read_data(const PlanVerb& verb, const Session& session, const Verd
   LossTask task = natural_loss(session.config());
   if (!verdict.loss_task.empty()) task = loss_task(verdict.loss_task);
   if (!verb.loss.empty()) task = loss_task(verb.loss);
-  EvaluationSet set = read_examples("--data", verb.data, task, verb.truncate, session, common);
+  EvaluationSet set = read_examples("--data", verb.data, task, verb.truncate, session);
   if (verb.sample) sample_examples(set, *verb.sample, common.seed);
   return set;
 }
@@ -182,7 +182,8 @@ void add_constraints(CLI::App& verb, PlanVerb& options) {
 void add_measuring(CLI::App& verb, PlanVerb& options) {
   const char* const group = "What must be measured";
   verb.add_option("--order", options.order,
-                  "Which heads go first: gradient (default), ablation, entropy, random, "
+                  "Which heads go first: ablation (default where it was measured), else gradient; "
+                  "entropy, random, "
                   "twins-first or greedy, which measures again after each step")
       ->check(is_order())
       ->type_name("ORDER");

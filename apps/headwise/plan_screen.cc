@@ -162,7 +162,13 @@ std::string chart(const Plan& plan) {
 
 std::string for_people(const Plan& plan) {
   const size_t all = plan.drop.size() + plan.keep.size();
-  return (plan.drop.empty()
+  std::string warning;
+  if (!plan.supported) {
+    warning =
+        fmt::format("The data do not support this plan: {}.\n\n", fmt::join(plan.reasons, "; "));
+  }
+  return warning +
+         (plan.drop.empty()
               ? fmt::format("No head goes: the budget and the constraints keep all {}\n\n", all)
               : fmt::format("{} of {} heads go, in the order: {}\n\n", plan.drop.size(), all,
                             plan.order)) +

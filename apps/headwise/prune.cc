@@ -90,15 +90,15 @@ void add_texts(const PruneVerb& verb, const Session& session, const CommonOption
 
 /// What --data or --recover name; nothing without.
 std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
-                                      const std::vector<std::string>& files, const Session& session,
-                                      const CommonOptions& common) {
+                                      const std::vector<std::string>& files,
+                                      const Session& session) {
   if (files.empty()) return std::nullopt;
   if (verb.loss.empty() && session.config().task == Task::classify) {
     misuse(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
                        option));
   }
   const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
-  return read_examples(option, files, task, verb.input.truncate, session, common);
+  return read_examples(option, files, task, verb.input.truncate, session);
 }
 
 void check(const PruneVerb& verb, const CommonOptions& common) {
@@ -175,8 +175,8 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   add_texts(verb, session, common, work.how);
-  work.quality = read_set(verb, "--data", verb.data, session, common);
-  work.recovery = read_set(verb, "--recover", verb.recover, session, common);
+  work.quality = read_set(verb, "--data", verb.data, session);
+  work.recovery = read_set(verb, "--recover", verb.recover, session);
   const PruneOutcome outcome = prune_and_measure(work, session, common.out, common.quiet);
   CommonOptions screen = common;
   screen.out.clear();

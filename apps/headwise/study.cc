@@ -24,7 +24,7 @@ constexpr const char* kBuiltInText = "built-in text";
 
 struct StudyArgs {
   ObserveVerb observe{};
-  std::string keep = "0.75", order = "ablation", form = "compact", budget{};
+  std::string keep{}, order{}, form = "compact", budget{};
   std::optional<double> passes{};
   bool thorough = false, resume = false, verbose = false;
 };
@@ -62,22 +62,27 @@ StudyOptions study_options(const StudyArgs& args, const CommonOptions& common) {
   StudyOptions options{.passes = args.passes,
                        .thorough = args.thorough,
                        .resume = args.resume,
-                       .keep = *parse_share(args.keep),
-                       .order = head_order(args.order),
                        .form = prune_form(args.form),
                        .probes = !args.observe.no_probes,
                        .seed = common.seed,
                        .command = common.command};
   if (!args.budget.empty()) options.seconds = parse_duration(args.budget);
+  if (!args.keep.empty()) options.keep = parse_share(args.keep);
+  if (!args.order.empty()) options.order = head_order(args.order);
   return options;
 }
 
-/// The loss of the longer built-in text.
-std::optional<EvaluationSet> more_examples(const StudyArgs& args, const Session& session,
-                                           const CommonOptions& common) {
+/// The loss of lines of the longer built-in text: of every tenth one, or of all others.
+std::optional<EvaluationSet> longer_examples(const StudyArgs& args, const Session& session,
+                                             const CommonOptions& common, bool tenths) {
+  constexpr size_t kEvery = 10;
   ObserveVerb longer = args.observe;
-  longer.input.texts = lines_of(longer_sample_text());
   longer.input.texts_name = kBuiltInText;
+  const std::vector<std::string> lines = lines_of(longer_sample_text());
+  longer.input.texts.clear();
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if ((i % kEvery == 0) == tenths) longer.input.texts.push_back(lines[i]);
+  }
   return read_observe_data(longer, session, common).evaluation;
 }
 
@@ -99,8 +104,12 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   input.data = read_observe_data(args.observe, session, common);
   check_texts(args.observe, input.data);
   input.identity = identify(args.observe, session, input.data, common);
-  if (built_in && args.observe.data.empty() && (args.passes || options.seconds)) {
-    input.more = more_examples(args, session, common);
+  if (built_in && args.observe.data.empty() && input.data.evaluation) {
+    input.held_out = longer_examples(args, session, common, true);
+    input.held_out_source = "every tenth sentence of the longer built-in text";
+    if (args.passes || options.seconds) {
+      input.more = longer_examples(args, session, common, false);
+    }
   }
   input.load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -123,6 +132,10 @@ void run_study(StudyArgs args, const CommonOptions& common) {
     throw;
   }
   line.clear();
+  if (common.json && !result.plan.supported) {
+    const StudyWords words = in_words(result);
+    note(common, fmt::format("warning: {} {}", words.support, words.help));
+  }
   CommonOptions screen = common;
   screen.out.clear();
   deliver(screen,
@@ -189,12 +202,15 @@ void add_study(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   verb.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
-  verb.add_option("--keep", args->keep, "This share of the heads stays: 0.6 or 60%; default: 0.75")
+  verb.add_option(
+          "--keep", args->keep,
+          "This share of the heads stays: 0.6 or 60%; default: 0.75, and no model where the "
+          "data do not support it")
       ->check(is_share())
       ->type_name("SHARE");
   verb.add_option("--order", args->order,
-                  "Which heads are removed first: gradient, ablation (default), entropy, random, "
-                  "twins-first or greedy")
+                  "Which heads are removed first: ablation (default where it was measured), "
+                  "gradient, entropy, random, twins-first or greedy")
       ->check(is_order())
       ->type_name("ORDER");
   verb.add_option("--form", args->form, "masked, compact (default) or uniform")

@@ -22,6 +22,7 @@ namespace headwise::program {
 namespace {
 
 constexpr size_t kMostLayers = 30;  // that the grid shows unless it is asked for
+constexpr size_t kLabelWidth = 14, kLineWidth = 108;
 
 std::string percent(double share) {
   const double value = 100 * share;
@@ -47,77 +48,47 @@ std::string counted_roles(const Verdict& verdict, int64_t& clear) {
   return text;
 }
 
-std::string standings(const Study& study) {
-  const Verdict& verdict = study.verdict;
-  std::map<Standing, int64_t> counts;
-  for (const HeadVerdict& head : verdict.heads) {
-    if (head.standing) ++counts[*head.standing];
+/// "Label         text", in lines of at most so many characters.
+std::string labelled(const std::string& label, const std::string& text) {
+  std::string lines, line = fmt::format("{:<{}}", label, kLabelWidth);
+  const std::string indent(kLabelWidth, ' ');
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (line.size() > kLabelWidth && line.size() + 1 + word.size() > kLineWidth) {
+      lines += line + "\n";
+      line = indent;
+    }
+    if (line.size() > kLabelWidth) line += " ";
+    line += word;
+    begin = end + 1;
   }
-  if (counts.empty()) return "How much the heads matter was not measured.\n";
-  const auto heads = [&](Standing standing) { return counts[standing]; };
-  const bool fidelity = verdict.loss_task == "fidelity";
-  std::string text = fmt::format(
-      "Importance    {} of {} heads can be removed one at a time ({} {:.4g}), {} are essential",
-      heads(Standing::replaceable) + heads(Standing::harmful), verdict.heads.size(),
-      fidelity ? "output moves by at most" : "loss rises by at most", verdict.tolerance,
-      heads(Standing::essential));
-  if (heads(Standing::harmful) > 0) {
-    text += fmt::format(", {} are harmful", heads(Standing::harmful));
-  }
-  text += "\n";
-  if (study.undecided.heads > 0) {
-    text += fmt::format(
-        "              {} are undecided; about {:.0f} passes over more texts would decide half of "
-        "them\n",
-        study.undecided.heads, study.undecided.passes_half);
-  }
-  return text;
+  return lines + line + "\n";
 }
 
-std::string savings(const Study& study) {
-  const ModelState &before = study.prune.before, &after = study.prune.after;
-  const auto saved = [](int64_t a, int64_t b) {
-    return percent(1 - static_cast<double>(b) / static_cast<double>(std::max<int64_t>(1, a)));
-  };
-  std::string text =
-      fmt::format("Pruned        {} of {} heads removed ({}): {} of the parameters",
-                  before.heads - after.heads, before.heads, saved(before.heads, after.heads),
-                  saved(before.summary.parameters, after.summary.parameters));
-  if (!study.prune.speed.empty()) {
-    const SpeedComparison& speed = study.prune.speed.back();
-    text += fmt::format(" and {} of the time saved ({} x {} tokens)",
-                        percent(1 - speed.after / speed.before), speed.texts, speed.tokens);
+std::string answers(const Study& study) {
+  const StudyWords words = in_words(study);
+  const Verdict& verdict = study.verdict;
+  const size_t heads = verdict.heads.size();
+  std::string text = labelled("Importance", words.importance);
+  if (verdict.tolerance > 0) {
+    text += labelled(
+        "", fmt::format("(one head at a time; replaceable: {} by at most {:.4g})",
+                        verdict.loss_task == "fidelity" ? "the output moves" : "the loss rises",
+                        verdict.tolerance));
   }
-  text += "\n";
-  if (before.loss && after.loss) {
-    text += fmt::format("              {} {:.4f} -> {:.4f}",
-                        before.loss->task == "fidelity" ? "1 - cosine with the original"
-                                                        : before.loss->task + " loss",
-                        before.loss->value, after.loss->value);
-    const auto random = study.plan.curves.find("random");
-    if (random != study.plan.curves.end()) {
-      const int64_t removed = before.heads - after.heads;
-      const CurvePoint* nearest = nullptr;
-      for (const CurvePoint& point : random->second) {
-        const auto distance = [&](const CurvePoint& one) {
-          return std::abs(one.removed - removed);
-        };
-        if (nearest == nullptr || distance(point) < distance(*nearest)) nearest = &point;
-      }
-      if (nearest != nullptr && nearest->removed > 0) {
-        text += fmt::format(" ({:.4f} with {} heads removed at random)", nearest->loss,
-                            nearest->removed);
-      }
-    }
-    text += ", on the texts that chose the heads\n";
-  }
-  text += fmt::format(
-      "Limit         attention is {} of the parameters and {} of the multiply-adds of the layers:\n"
-      "              removing every head could save no more\n",
-      percent(static_cast<double>(before.summary.attention_parameters) /
-              static_cast<double>(std::max<int64_t>(1, before.summary.parameters))),
-      percent(study.attention_share));
-  return text;
+  text += labelled(
+      "Plan",
+      fmt::format("removes {} of {} heads ({}), those with the lowest {} first",
+                  study.plan.drop.size(), heads,
+                  percent(static_cast<double>(study.plan.drop.size()) / static_cast<double>(heads)),
+                  study.plan.order));
+  text += labelled("Cost", words.cost);
+  if (!words.meaning.empty()) text += labelled("", words.meaning);
+  text += labelled("Saved", words.savings);
+  text += labelled("Limit", words.limit);
+  return text + labelled("", words.pays);
 }
 
 }  // namespace
@@ -153,16 +124,19 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
   std::string text = fmt::format("{}: {}, {} layers, {} heads, {} parameters\n\n",
                                  verdict.model.name, verdict.model.architecture,
                                  verdict.layers.size(), grouped(std::ssize(verdict.heads)),
-                                 grouped(study.prune.before.summary.parameters));
+                                 grouped(std::llround(study.savings.parameters.before)));
+  const StudyWords words = in_words(study);
+  if (!words.support.empty()) text += labelled("", words.support) + labelled("", words.help) + "\n";
   text += fmt::format("Roles         {} of {} heads have one: {}\n", clear, verdict.heads.size(),
                       roles);
-  text += standings(study) + savings(study) + "\n";
+  text += answers(study) + "\n";
   const Color color = choose_color("auto");
   const int64_t width = terminal_width();
   if (verbose) {
     const auto title = [](const char* words) { return fmt::format("\n== {}\n\n", words); };
-    text += for_people(verdict, color, width) + title("Plan") + for_people(study.plan) +
-            title("Before and after") + for_people(study.prune) + title("Cost");
+    text += for_people(verdict, color, width) + title("Plan") + for_people(study.plan);
+    if (study.prune) text += title("Before and after") + for_people(*study.prune);
+    text += title("Cost");
     for (const StudyStage& stage : study.stages) {
       text += fmt::format("{:<14}{:>8.1f} s{:>10.1f} passes\n", stage.name, stage.seconds,
                           stage.passes);
@@ -172,17 +146,22 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
     text += role_grid(verdict, color, width) + "\n";
   }
   const std::filesystem::path folder = out;
-  return text +
-         fmt::format(
-             "{}: everything on one page, for any browser\n"
-             "{}: the pruned model, equal to the original with these heads ablated (largest\n"
-             "  difference {:.1e} of the largest hidden state on {} texts)\n"
-             "headwise judge {} --explain all: a sentence about every head\n"
-             "This took {} ({:.0f} passes){}.\n",
-             (folder / "report.html").string(), (folder / "model").string(),
-             study.prune.proof.max_difference, study.prune.proof.texts,
-             (folder / "evidence.json").string(), duration(study.seconds()), study.passes(),
-             verbose ? "" : "; --verbose prints every table");
+  text += fmt::format("{}: everything on one page, for any browser\n",
+                      (folder / "report.html").string());
+  if (study.prune) {
+    text += fmt::format(
+        "{}: the pruned model, equal to the original with these heads ablated (largest\n"
+        "  difference {:.1e} of the largest hidden state on {} texts)\n",
+        (folder / "model").string(), study.prune->proof.max_difference, study.prune->proof.texts);
+  } else {
+    text += fmt::format("headwise prune MODEL {} writes the model of this plan all the same\n",
+                        (folder / "plan.json").string());
+  }
+  return text + fmt::format(
+                    "headwise judge {} --explain all: a sentence about every head\n"
+                    "This took {} ({:.0f} passes){}.\n",
+                    (folder / "evidence.json").string(), duration(study.seconds()), study.passes(),
+                    verbose ? "" : "; --verbose prints every table");
 }
 
 }  // namespace headwise::program

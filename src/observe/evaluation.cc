@@ -22,6 +22,7 @@ namespace headwise {
 namespace {
 
 constexpr double kHiddenShare = 0.15;
+constexpr uint64_t kMaskSeed = 0;  // no option moves masks
 
 enum : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples };
 
@@ -144,33 +145,56 @@ EvaluationSet next_tokens(const TokenBatch& texts) {
   return set;
 }
 
-EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, uint64_t seed) {
+EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, int64_t masks) {
   texts.check();
-  EvaluationSet set{.task = LossTask::mlm};
-  set.examples.all.source = texts;
-  std::vector<int32_t>& ids = set.examples.all.source.ids;
+  if (masks < 1) {
+    throw Error({.what = "a text is masked at least once",
+                 .where = "masks",
+                 .got = fmt::format("{}", masks),
+                 .expected = "at least 1"});
+  }
+  EvaluationSet set{.task = LossTask::mlm, .masks = masks};
+  TokenBatch& source = set.examples.all.source;
   std::vector<int32_t>& labels = set.examples.all.labels;
-  labels.assign(texts.rows(), kUnscored);
   const auto is_special = [&](int32_t id) {
     return id >= 0 && id < std::ssize(masking.is_special) && masking.is_special[id];
   };
   for (int64_t b = 0; b < texts.texts(); ++b) {
-    const int64_t begin = texts.offsets[b];
-    std::vector<int32_t> candidates;
-    for (int64_t row = begin; row < texts.offsets[b + 1]; ++row) {
-      if (!is_special(ids[row])) candidates.push_back(static_cast<int32_t>(row - begin));
+    std::vector<int64_t> candidates;
+    for (int64_t row = texts.offsets[b]; row < texts.offsets[b + 1]; ++row) {
+      if (!is_special(texts.ids[row])) candidates.push_back(row - texts.offsets[b]);
     }
-    std::vector<int32_t>& positions = set.positions.emplace_back();
-    if (candidates.empty()) continue;
     const int64_t n = std::ssize(candidates);
     const int64_t count = std::max<int64_t>(1, std::llround(kHiddenShare * static_cast<double>(n)));
-    for (const int64_t i : choose_below(count, n, Random(derived_seed(seed, b, 0, kHide)))) {
-      positions.push_back(candidates[i]);
-      labels[begin + candidates[i]] = ids[begin + candidates[i]];
-      ids[begin + candidates[i]] = masking.mask;
+    Random random(derived_seed(kMaskSeed, b, 0, kHide));
+    const std::vector<int64_t> drawn = draw(std::move(candidates), masks * count, random);
+    for (int64_t m = 0; m < masks; ++m) {
+      const int64_t begin = source.rows();
+      add_text(texts, b, source);
+      labels.resize(source.rows(), kUnscored);
+      std::vector<int32_t>& positions = set.positions.emplace_back();
+      for (int64_t i = m * count; i < std::min((m + 1) * count, std::ssize(drawn)); ++i) {
+        positions.push_back(static_cast<int32_t>(drawn[i]));
+        labels[begin + drawn[i]] = source.ids[begin + drawn[i]];
+        source.ids[begin + drawn[i]] = masking.mask;
+      }
+      std::ranges::sort(positions);
     }
   }
   return set;
+}
+
+EvaluationSet with_masks(const EvaluationSet& set, const Masking& masking, int64_t masks) {
+  if (set.task != LossTask::mlm || set.masks != 1) {
+    throw Error({.what = "masks are of masked LM, and of texts with one mask",
+                 .got = fmt::format("{} with {} masks", to_string(set.task), set.masks)});
+  }
+  TokenBatch texts = set.examples.all.source;
+  for (int64_t row = 0; row < texts.rows(); ++row) {
+    const int32_t label = set.examples.all.labels[row];
+    if (label != kUnscored) texts.ids[row] = label;
+  }
+  return hidden_tokens(texts, masking, masks);
 }
 
 EvaluationSet unlabelled(const TokenBatch& source, const TokenBatch& target) {
@@ -183,8 +207,7 @@ EvaluationSet unlabelled(const TokenBatch& source, const TokenBatch& target) {
 }
 
 EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer& tokenizer,
-                              const ModelConfig& config, uint64_t seed,
-                              const ReadOptions& options) {
+                              const ModelConfig& config, const ReadOptions& options) {
   check_files(task, files);
   check_output(task, config);
   const TextEncoder encoder(tokenizer, config, options);
@@ -195,7 +218,7 @@ EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer
       set = next_tokens(read_texts(files, encoder, options));
       break;
     case LossTask::mlm:
-      set = hidden_tokens(read_texts(files, encoder, options), masking_of(tokenizer, config), seed);
+      set = hidden_tokens(read_texts(files, encoder, options), masking_of(tokenizer, config));
       break;
     case LossTask::classify:
       for_each_row(files, 2, "text<TAB>label", options, [&](auto row, const LineReader& reader) {
@@ -263,21 +286,13 @@ void sample_positions(EvaluationSet& set, double share, uint64_t seed) {
   }
 }
 
-void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
-  if (count < 1) {
-    throw Error({.what = "there must be examples in a sample",
-                 .where = "sample",
-                 .got = fmt::format("{}", count),
-                 .expected = "at least 1"});
-  }
-  if (count >= set.size()) return;
+EvaluationSet examples_of(const EvaluationSet& set, std::span<const int64_t> examples) {
   const TrainingBatch& all = set.examples.all;
   const TokenBatch& texts = scored_texts(set);
-  EvaluationSet some{.task = set.task};
+  EvaluationSet some{.task = set.task, .masks = set.masks};
   some.examples.texts_each = set.examples.texts_each;
   TrainingBatch& to = some.examples.all;
-  for (const int64_t x :
-       choose_below(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples)))) {
+  for (const int64_t x : examples) {
     for (int64_t i = 0; i < set.examples.texts_each; ++i) {
       add_text(all.source, x * set.examples.texts_each + i, to.source);
     }
@@ -292,7 +307,25 @@ void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
     if (!set.positions.empty()) some.positions.push_back(set.positions[x]);
     if (!set.references.empty()) some.references.push_back(set.references[x]);
   }
-  set = std::move(some);
+  return some;
+}
+
+SplitExamples split_examples(const EvaluationSet& set) {
+  std::vector<int64_t> even, odd;
+  for (int64_t x = 0; x < set.size(); ++x) (x / set.masks % 2 == 0 ? even : odd).push_back(x);
+  return {.choosing = examples_of(set, even), .held_out = examples_of(set, odd)};
+}
+
+void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
+  if (count < 1) {
+    throw Error({.what = "there must be examples in a sample",
+                 .where = "sample",
+                 .got = fmt::format("{}", count),
+                 .expected = "at least 1"});
+  }
+  if (count >= set.size()) return;
+  set = examples_of(set,
+                    choose_below(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples))));
 }
 
 }  // namespace headwise

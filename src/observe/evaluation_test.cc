@@ -54,7 +54,7 @@ class HiddenTokens : public testing::Test {
 };
 
 TEST_F(HiddenTokens, AreFifteenPercentAndAtLeastOne) {
-  const EvaluationSet set = hidden_tokens(texts_, masking_, 1);
+  const EvaluationSet set = hidden_tokens(texts_, masking_);
   ASSERT_EQ(set.positions.size(), 4);
   EXPECT_EQ(set.positions[0].size(), 15);  // 14.7
   EXPECT_EQ(set.positions[1], (std::vector<int32_t>{1}));
@@ -72,11 +72,52 @@ TEST_F(HiddenTokens, AreFifteenPercentAndAtLeastOne) {
   }
 }
 
-TEST_F(HiddenTokens, DependOnTheSeedAlone) {
-  EXPECT_EQ(hidden_tokens(texts_, masking_, 1).positions,
-            hidden_tokens(texts_, masking_, 1).positions);
-  EXPECT_NE(hidden_tokens(texts_, masking_, 1).positions,
-            hidden_tokens(texts_, masking_, 2).positions);
+/// Masks of a text are disjoint, and the first one is that of a set with one mask.
+TEST_F(HiddenTokens, OfSeveralMasksAreDisjoint) {
+  const EvaluationSet one = hidden_tokens(texts_, masking_);
+  const EvaluationSet set = hidden_tokens(texts_, masking_, 4);
+  EXPECT_EQ(set.masks, 4);
+  ASSERT_EQ(set.size(), 16);
+  const TokenBatch& source = set.examples.all.source;
+  for (int64_t b = 0; b < 4; ++b) {
+    EXPECT_EQ(set.positions[4 * b], one.positions[b]);
+    std::set<int32_t> seen;
+    for (int64_t x = 4 * b; x < 4 * b + 4; ++x) {
+      ASSERT_EQ(source.offsets[x + 1] - source.offsets[x],
+                texts_.offsets[b + 1] - texts_.offsets[b]);
+      for (const int32_t position : set.positions[x]) {
+        EXPECT_TRUE(seen.insert(position).second);
+        EXPECT_EQ(source.ids[source.offsets[x] + position], 3);
+        EXPECT_EQ(set.examples.all.labels[source.offsets[x] + position],
+                  texts_.ids[texts_.offsets[b] + position]);
+      }
+    }
+  }
+  EXPECT_EQ(set.positions[3].size(), 15);
+  EXPECT_TRUE(set.positions[5].empty()) << "its only token was hidden by the first mask";
+  EXPECT_EQ(scored(set), 60 + 1 + 0 + 3);
+}
+
+TEST_F(HiddenTokens, AreMaskedAgain) {
+  const EvaluationSet again = with_masks(hidden_tokens(texts_, masking_), masking_, 3);
+  const EvaluationSet expected = hidden_tokens(texts_, masking_, 3);
+  EXPECT_EQ(again.positions, expected.positions);
+  EXPECT_EQ(again.examples.all.source.ids, expected.examples.all.source.ids);
+  EXPECT_EQ(again.examples.all.labels, expected.examples.all.labels);
+  EXPECT_THROW(with_masks(expected, masking_, 2), Error);
+  EXPECT_THROW(hidden_tokens(texts_, masking_, 0), Error);
+}
+
+TEST_F(HiddenTokens, AreSplitByTexts) {
+  const EvaluationSet set = hidden_tokens(texts_, masking_, 2);
+  const SplitExamples halves = split_examples(set);
+  EXPECT_EQ(halves.choosing.masks, 2);
+  ASSERT_EQ(halves.choosing.size(), 4);
+  ASSERT_EQ(halves.held_out.size(), 4);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(halves.choosing.positions[i], set.positions[i]);
+    EXPECT_EQ(halves.held_out.positions[i], set.positions[2 + i]);
+  }
 }
 
 TEST(SampledPositions, AreAShareOfThoseThatWereScored) {
@@ -156,7 +197,7 @@ class EvaluationFiles : public testing::Test {
     return path;
   }
   EvaluationSet read(LossTask task, const std::string& text) {
-    return read_evaluation(task, {file(text)}, tokenizer_, config_, 1);
+    return read_evaluation(task, {file(text)}, tokenizer_, config_);
   }
 
   std::filesystem::path folder_;
@@ -194,7 +235,7 @@ TEST_F(EvaluationFiles, ThatAreRefused) {
   }
   config_.regression = true;
   EXPECT_THROW(read(LossTask::classify, "a cat\t1\n"), Error);
-  EXPECT_THROW(read_evaluation(LossTask::fidelity, {}, tokenizer_, config_, 1), Error);
+  EXPECT_THROW(read_evaluation(LossTask::fidelity, {}, tokenizer_, config_), Error);
 }
 
 }  // namespace

@@ -91,6 +91,17 @@ Json json_of(const std::map<std::string, BestHead>& best) {
   return json;
 }
 
+Json json_of(const LossEvidence& loss) {
+  Json json = {{"task", loss.task},
+               {"value", loss.value},
+               {"examples", loss.examples},
+               {"tokens", loss.tokens}};
+  for (const auto& [name, score] : loss.scores) json[name] = score;
+  if (loss.masks > 1) json["masks"] = loss.masks;
+  if (!loss.positions.empty()) json["positions"] = loss.positions;
+  return json;
+}
+
 /// The names of a matrix's heads are those of its group, or of all heads.
 std::vector<std::string> heads_of(const Evidence& evidence, const std::string& group) {
   std::vector<std::string> heads;
@@ -148,6 +159,7 @@ class EvidenceReader {
       }
     }
     if (root_.has("loss")) evidence.loss = read_loss(root_.object("loss"));
+    if (root_.has("held_out")) evidence.held_out = read_loss(root_.object("held_out"));
     return evidence;
   }
 
@@ -276,6 +288,8 @@ class EvidenceReader {
     for (const std::string& name : json.names()) {
       if (name == "positions") {
         loss.positions = read_positions(json);
+      } else if (name == "masks") {
+        loss.masks = json.integer("masks");
       } else if (name != "task" && name != "value" && name != "examples" && name != "tokens") {
         loss.scores[name] = json.number(name);
       }
@@ -374,14 +388,8 @@ std::string to_json(const Evidence& evidence) {
       json["groups"].push_back(std::move(entry));
     }
   }
-  if (evidence.loss) {
-    json["loss"] = {{"task", evidence.loss->task},
-                    {"value", evidence.loss->value},
-                    {"examples", evidence.loss->examples},
-                    {"tokens", evidence.loss->tokens}};
-    for (const auto& [name, score] : evidence.loss->scores) json["loss"][name] = score;
-    if (!evidence.loss->positions.empty()) json["loss"]["positions"] = evidence.loss->positions;
-  }
+  if (evidence.loss) json["loss"] = json_of(*evidence.loss);
+  if (evidence.held_out) json["held_out"] = json_of(*evidence.held_out);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

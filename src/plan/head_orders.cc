@@ -71,6 +71,17 @@ std::vector<double> random_values(const HeadLayout& layout, uint64_t seed) {
   return values;
 }
 
+/// From the lowest to the highest; NaN does not count.
+double span_of(std::span<const double> values) {
+  double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    lowest = std::min(lowest, value);
+    highest = std::max(highest, value);
+  }
+  return std::max(0., highest - lowest);
+}
+
 /// Of every cluster all but the representative go before all others.
 std::vector<double> twins_first(const Verdict& verdict, const HeadLayout& layout) {
   std::vector<double> values = values_of(verdict, layout, ablation);
@@ -83,14 +94,9 @@ std::vector<double> twins_first(const Verdict& verdict, const HeadLayout& layout
       (i == 0 ? representatives : duplicates).insert(layout.find(cluster[i]));
     }
   }
-  double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    lowest = std::min(lowest, value);
-    highest = std::max(highest, value);
-  }
+  const double span = span_of(values);
   for (const int64_t head : duplicates) {
-    if (!representatives.contains(head)) values[head] -= highest - lowest + 1;
+    if (!representatives.contains(head)) values[head] -= span + 1;
   }
   return values;
 }
@@ -113,6 +119,23 @@ HeadOrder head_order(std::string_view name) {
   throw Error({.what = "there is no such order",
                .got = quote(name),
                .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+}
+
+HeadOrder default_order(const Verdict& verdict) {
+  const bool ablated = std::ranges::any_of(verdict.heads, [](const HeadVerdict& head) {
+    return head.importance.ablation_zero.has_value();
+  });
+  return ablated ? HeadOrder::ablation : HeadOrder::gradient;
+}
+
+void put_undecided_last(const Verdict& verdict, const HeadLayout& layout,
+                        std::vector<double>& values) {
+  const double step = span_of(values) + 1;
+  for (const HeadVerdict& head : verdict.heads) {
+    double& value = values[layout.find(head.head)];
+    if (head.standing == Standing::undecided) value += step;
+    if (head.standing == Standing::essential) value += 2 * step;
+  }
 }
 
 std::vector<double> order_values(HeadOrder order, const Verdict& verdict, const HeadLayout& layout,

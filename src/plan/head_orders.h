@@ -15,4 +15,8 @@ namespace headwise {
 std::vector<double> order_values(HeadOrder order, const Verdict& verdict, const HeadLayout& layout,
                                  uint64_t seed);
 
+/// Moves undecided heads behind all but the essential ones, and these to the end.
+void put_undecided_last(const Verdict& verdict, const HeadLayout& layout,
+                        std::vector<double>& values);
+
 }  // namespace headwise

@@ -18,11 +18,14 @@
 #include "headwise/judge/judge.h"
 #include "headwise/model/summary.h"
 #include "headwise/observe/importance.h"
+#include "headwise/plan/support.h"
+#include "observe/loss_table.h"
 #include "plan/forward_time.h"
 #include "plan/head_layout.h"
 #include "plan/head_orders.h"
 #include "plan/model_cost.h"
 #include "plan/model_quality.h"
+#include "plan/neighbours.h"
 #include "plan/speed_search.h"
 #include "plan/thinning.h"
 
@@ -30,6 +33,7 @@ namespace headwise {
 namespace {
 
 enum : uint32_t { kDraw = 0x7102 };
+constexpr int64_t kNeighbours = 10, kMostNeighbourTexts = 512;
 
 /// The heads that go along an order, as far as was asked for.
 class Path {
@@ -77,7 +81,10 @@ class Path {
 class Planner {
  public:
   Planner(const Verdict& verdict, const PlanOptions& options, const PlanData& data)
-      : verdict_(verdict), options_(options), data_(data) {
+      : verdict_(verdict),
+        options_(options),
+        data_(data),
+        order_(options.order.value_or(default_order(verdict))) {
     check();
     if (!data.folder.empty()) summary_ = summarize(data.folder);
     layout_ = summary_ ? HeadLayout(summary_->config) : HeadLayout(verdict);
@@ -89,19 +96,26 @@ class Planner {
     if (data.model != nullptr && data.evaluation != nullptr) {
       quality_.emplace(*data.model, data.folder, *data.evaluation, data.tokenizer);
     }
+    const EvaluationSet* const reported =
+        data.held_out != nullptr ? data.held_out : data.evaluation;
+    if (data.model != nullptr && reported != nullptr && reported->size() > 0) {
+      reported_.emplace(*data.model, data.folder, *reported, data.tokenizer);
+    }
   }
 
   Plan run() {
     const std::vector<int64_t> gone = options_.drop.empty() ? walk() : listed();
-    Plan plan{.order = options_.drop.empty() ? std::string(to_string(options_.order)) : "list"};
-    if (quality_) plan.task = to_string(quality_->set().task);
+    Plan plan{.order = options_.drop.empty() ? std::string(to_string(order_)) : "list"};
+    if (reported_) plan.task = to_string(reported_->set().task);
     const std::vector<uint8_t> kept = without(gone);
     for (const int64_t head : gone) plan.drop.push_back(layout_->name(head));
     for (int64_t head = 0; head < layout_->heads(); ++head) {
       if (kept[head]) plan.keep.push_back(layout_->name(head));
     }
     foresee(kept, plan.expected);
-    if (!options_.curves.empty()) draw_curves(plan.curves);
+    if (reported_) measure(gone, plan);
+    if (!options_.curves.empty() && reported_) draw_curves(plan.curves);
+    assess(verdict_, plan);
     return plan;
   }
 
@@ -135,6 +149,7 @@ class Planner {
     in_range("at_least", static_cast<double>(options_.at_least), 0, kAny);
     in_range("step", static_cast<double>(options_.step), 1, kAny);
     in_range("draws", static_cast<double>(options_.draws), 1, kAny);
+    in_range("random_sets", static_cast<double>(options_.random_sets), 0, kAny);
     in_range("points", static_cast<double>(options_.points), 2, kAny);
     in_range("more_points", static_cast<double>(options_.more_points), 0, kAny);
     if (options_.uniform && !options_.drop.empty()) {
@@ -146,16 +161,15 @@ class Planner {
     if (options_.max_loss && !measures)
       need("max_loss", "a model, and data to measure its loss on");
     if (walks_greedily() && !measures) need("greedy", "a model, and data to measure its loss on");
-    if (!options_.curves.empty() && !measures) need("curves", "a model, and data to measure on");
+    if (!options_.curves.empty() && !measures && data_.held_out == nullptr)
+      need("curves", "a model, and data to measure on");
     if (options_.speedup && data_.model == nullptr) need("speedup", "a model to time");
     if (options_.uniform && data_.folder.empty()) {
       need("uniform", "the model's folder, which says how heads share keys and biases");
     }
   }
 
-  bool walks_greedily() const {
-    return options_.order == HeadOrder::greedy && options_.drop.empty();
-  }
+  bool walks_greedily() const { return order_ == HeadOrder::greedy && options_.drop.empty(); }
 
   [[noreturn]] static void need(const char* where, const char* expected) {
     throw Error({.what = "the verdict does not say this, it must be measured",
@@ -175,11 +189,15 @@ class Planner {
     Path::Values values;
     if (order == HeadOrder::greedy) {
       values = [this](std::span<const uint8_t> kept) {
-        return quality_->changes(kept, progress("greedy"));
+        std::vector<double> changes = quality_->changes(kept, progress("greedy"));
+        put_undecided_last(verdict_, *layout_, changes);
+        return changes;
       };
     } else {
       values = [this, order, seed = derived_seed(options_.seed, draw, 0, kDraw)](auto) {
-        return order_values(order, verdict_, *layout_, seed);
+        std::vector<double> values = order_values(order, verdict_, *layout_, seed);
+        if (order != HeadOrder::random) put_undecided_last(verdict_, *layout_, values);
+        return values;
       };
     }
     const int64_t again = order == HeadOrder::greedy ? options_.step : 0;
@@ -198,12 +216,9 @@ class Planner {
   }
 
   /// Says how far the whole is, so that it can be stopped in the midst of a part.
-  ModelQuality::Progress at(const char* step, int64_t done, int64_t total) const {
-    if (!data_.progress) return {};
-    return [=, this](int64_t, int64_t) { data_.progress(step, done, total); };
-  }
   ModelQuality::Progress at(const char* step, int64_t heads) const {
-    return at(step, heads, layout_->heads());
+    if (!data_.progress) return {};
+    return [=, this](int64_t, int64_t) { data_.progress(step, heads, layout_->heads()); };
   }
 
   /// The heads that are named, if they may go.
@@ -237,7 +252,7 @@ class Planner {
 
   /// Along the order, until the budget is met.
   std::vector<int64_t> walk() {
-    Path& path = this->path(options_.order);
+    Path& path = this->path(order_);
     int64_t count = 0;
     if (options_.max_loss) {
       count = walk_to_loss(path);
@@ -331,53 +346,153 @@ class Planner {
       expected["speedup"] = speedup_;
       expected["speedup_predicted"] = time_->predicted_speedup(kept);
     }
-    if (!quality_) return;
-    const std::vector<std::vector<uint8_t>> choices = {without({}), {kept.begin(), kept.end()}};
-    const std::vector<ModelQuality::Quality> measured =
-        quality_->measure_all(choices, true, progress("loss"));
-    const ModelQuality::Quality &before = measured[0], &after = measured[1];
-    expect("loss", before.loss, after.loss, expected);
+  }
+
+  /// The loss without the heads that go, and on held-out examples all that is said about it.
+  void measure(std::span<const int64_t> gone, Plan& plan) {
+    std::vector<std::vector<uint8_t>> choices = {without(gone)};
+    if (data_.held_out != nullptr && !gone.empty()) {
+      for (int64_t draw = 0; draw < options_.random_sets; ++draw) {
+        // A plan of the random order is made from the first draw.
+        const int64_t own = order_ == HeadOrder::random ? 1 : 0;
+        choices.push_back(without(random_heads(std::ssize(gone), draw + own)));
+      }
+    }
+    const ModelQuality::Comparison measured = reported_->compare(choices, progress("loss"));
+    const ModelQuality::Change& change = measured.changes.front();
+    const ModelQuality::Quality &before = measured.before, &after = change.quality;
+    expect("loss", before.loss, after.loss, plan.expected);
     if (before.score && after.score) {
-      expect(quality_->score_name(), *before.score, *after.score, expected);
+      expect(reported_->score_name(), *before.score, *after.score, plan.expected);
+    }
+    if (data_.held_out == nullptr) return;
+    const EvaluationSet& set = *data_.held_out;
+    HeldOut& held_out = plan.held_out.emplace();
+    held_out = {.examples = set.size() / set.masks,
+                .chosen_on = data_.evaluation == nullptr
+                                 ? 0
+                                 : data_.evaluation->size() / data_.evaluation->masks,
+                .task = std::string(to_string(set.task)),
+                .loss = {before.loss, after.loss},
+                .change = change.change,
+                .interval = change.interval,
+                .tokens = measured.tokens,
+                .masks = set.masks};
+    std::vector<double> at_random;
+    for (size_t i = 1; i < measured.changes.size(); ++i) {
+      at_random.push_back(measured.changes[i].change);
+      held_out.random.change += measured.changes[i].change;
+    }
+    if (!at_random.empty()) {
+      held_out.random.draws = std::ssize(at_random);
+      held_out.random.change /= static_cast<double>(at_random.size());
+      std::ranges::sort(at_random);
+      held_out.random.median = quantile(at_random, 0.5);
+    }
+    if (before.score && after.score) {
+      held_out.score_name = reported_->score_name();
+      held_out.score = {*before.score, *after.score};
+    }
+    if (scores_tokens(set.task)) {
+      held_out.perplexity = {std::exp(before.loss), std::exp(after.loss)};
+    } else {
+      compare_outputs(choices.front(), held_out);
     }
   }
+
+  /// Neighbours among texts, and labels.
+  void compare_outputs(std::span<const uint8_t> kept, HeldOut& held_out) const {
+    const std::vector<uint8_t> all(kept.size(), 1);
+    const auto progress = this->progress("loss");
+    const ModelQuality::Outputs before = reported_->outputs(all, kMostNeighbourTexts, progress),
+                                after = reported_->outputs(kept, kMostNeighbourTexts, progress);
+    const auto n = std::ssize(before.embeddings);
+    const int64_t of = std::min(kNeighbours, (n - 1) / 2);
+    if (of > 0 && reported_->set().task != LossTask::classify) {
+      held_out.neighbours = {.of = of,
+                             .kept = kept_neighbours(before.embeddings, after.embeddings, of)};
+    }
+    if (before.labels.empty()) return;
+    int64_t equal = 0;
+    for (int64_t i = 0; i < n; ++i) equal += before.labels[i] == after.labels[i];
+    held_out.agreement = static_cast<double>(equal) / static_cast<double>(n);
+  }
+
+  /// The heads that go in a random order, as many or the nearest steps beyond.
+  std::span<const int64_t> random_heads(int64_t count, int64_t draw) {
+    Path& path = this->path(HeadOrder::random, draw);
+    const int64_t enough = layout_->heads() - count;
+    while (path.ends().back() < count && path.extend(enough)) {
+    }
+    const auto end = std::ranges::lower_bound(path.ends(), count);
+    return path.heads().first(end == path.ends().end() ? path.ends().back() : *end);
+  }
+
+  /// One order, or a draw of the random one.
+  struct Curve {
+    HeadOrder order;
+    Path* path;
+    std::vector<CurvePoint> points{};
+  };
 
   void draw_curves(std::map<std::string, std::vector<CurvePoint>>& curves) {
     std::set<HeadOrder> orders(options_.curves.begin(), options_.curves.end());
     orders.insert(HeadOrder::random);
-    const int64_t steps = std::ssize(orders) - 1 + options_.draws;
-    int64_t done = 0;
+    std::vector<Curve> drawn;
     for (const HeadOrder order : orders) {
       const int64_t draws = order == HeadOrder::random ? options_.draws : 1;
-      std::vector<std::vector<CurvePoint>> drawn;
       for (int64_t draw = 0; draw < draws; ++draw) {
         Path& path = this->path(order, draw);
         while (path.extend()) {
         }
-        std::vector<CurvePoint>& curve = drawn.emplace_back();
-        add_points(path, even_points(path), at("curves", done, steps), curve);
-        if (order != HeadOrder::random) {
-          add_points(path, bends(path, curve), at("curves", done, steps), curve);
-        }
-        ++done;
+        drawn.push_back({.order = order, .path = &path});
       }
-      curves[std::string(to_string(order))] = mean(drawn);
+    }
+    std::vector<std::pair<Curve*, int64_t>> points;
+    for (Curve& curve : drawn) {
+      for (const int64_t count : even_points(*curve.path)) points.emplace_back(&curve, count);
+    }
+    add_points(points);
+    points.clear();
+    for (Curve& curve : drawn) {
+      if (curve.order == HeadOrder::random) continue;
+      for (const int64_t count : bends(*curve.path, curve.points))
+        points.emplace_back(&curve, count);
+    }
+    add_points(points);
+    for (const HeadOrder order : orders) {
+      std::vector<std::vector<CurvePoint>> of_order;
+      for (const Curve& curve : drawn) {
+        if (curve.order == order) of_order.push_back(curve.points);
+      }
+      curves[std::string(to_string(order))] = mean(of_order);
     }
   }
 
-  /// Measures the model without the first heads of a path, for each of these numbers of heads.
-  void add_points(const Path& path, const std::vector<int64_t>& removed,
-                  const ModelQuality::Progress& progress, std::vector<CurvePoint>& curve) const {
-    if (removed.empty()) return;
-    std::vector<std::vector<uint8_t>> choices;
-    for (const int64_t count : removed) choices.push_back(without(path.heads().first(count)));
-    const std::vector<ModelQuality::Quality> qualities =
-        quality_->measure_all(choices, true, progress);
-    for (size_t i = 0; i < removed.size(); ++i) {
-      const ModelQuality::Quality& quality = qualities[i];
-      curve.push_back({.removed = removed[i], .loss = quality.loss, .score = quality.score});
+  /// Measures the model without the first heads of paths, for these numbers of heads. Of masked LM
+  /// with the first mask of every text.
+  void add_points(const std::vector<std::pair<Curve*, int64_t>>& points) {
+    if (points.empty()) return;
+    if (!curve_set_) {
+      const EvaluationSet& set = reported_->set();
+      std::vector<int64_t> first;
+      for (int64_t x = 0; x < set.size(); x += set.masks) first.push_back(x);
+      curve_set_ = examples_of(set, first);
+      curve_set_->masks = 1;
     }
-    std::ranges::sort(curve, {}, &CurvePoint::removed);
+    const ModelQuality quality(*data_.model, data_.folder, *curve_set_, data_.tokenizer);
+    std::vector<std::vector<uint8_t>> choices;
+    for (const auto& [curve, count] : points) {
+      choices.push_back(without(curve->path->heads().first(count)));
+    }
+    const std::vector<ModelQuality::Quality> qualities =
+        quality.measure_all(choices, true, progress("curves"));
+    for (size_t i = 0; i < points.size(); ++i) {
+      Curve& curve = *points[i].first;
+      curve.points.push_back(
+          {.removed = points[i].second, .loss = qualities[i].loss, .score = qualities[i].score});
+      std::ranges::sort(curve.points, {}, &CurvePoint::removed);
+    }
   }
 
   /// Numbers of heads from none to all that may go; the same for all paths of equal steps.
@@ -445,8 +560,11 @@ class Planner {
   std::optional<ModelSummary> summary_;
   std::optional<HeadLayout> layout_;
   std::vector<uint8_t> stays_;
-  std::optional<ModelQuality> quality_;
+  HeadOrder order_;
+  std::optional<ModelQuality> quality_;   // by which heads are chosen
+  std::optional<ModelQuality> reported_;  // what is said about the plan
   std::optional<ForwardTime> time_;
+  std::optional<EvaluationSet> curve_set_;
   double speedup_ = 1;  // measured
   std::map<std::pair<HeadOrder, uint64_t>, Path> paths_;
 };

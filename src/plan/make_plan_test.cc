@@ -54,10 +54,36 @@ TEST(MakePlan, HeadsGoInOrder) {
   EXPECT_THAT(drop(HeadOrder::ablation), ElementsAre("L0.H0", "L1.H0", "L1.H1", "L0.H1"));
   EXPECT_THAT(drop(HeadOrder::entropy), ElementsAre("L1.H0", "L1.H1", "L0.H1", "L0.H0"));
   const Plan made = plan(verdict, {.heads = 2});
+  EXPECT_EQ(made.order, "ablation") << "the default where it was measured";
+  EXPECT_THAT(made.drop, ElementsAre("L0.H0", "L1.H0"));
+  EXPECT_THAT(made.keep, ElementsAre("L0.H1", "L1.H1"));
+  EXPECT_EQ(made.expected, (std::map<std::string, double>{{"heads", 2}, {"heads_before", 4}}));
+}
+
+TEST(MakePlan, GoesByGradientsWithoutAblations) {
+  Verdict verdict = four_heads();
+  for (HeadVerdict& head : verdict.heads) head.importance.ablation_zero.reset();
+  const Plan made = plan(verdict, {.heads = 2});
   EXPECT_EQ(made.order, "gradient");
   EXPECT_THAT(made.drop, ElementsAre("L0.H1", "L1.H0"));
-  EXPECT_THAT(made.keep, ElementsAre("L0.H0", "L1.H1"));
-  EXPECT_EQ(made.expected, (std::map<std::string, double>{{"heads", 2}, {"heads_before", 4}}));
+}
+
+/// Ablations -1, 5, 0, 2, gradients 3, 1, 2, 4.
+TEST(MakePlan, UndecidedHeadsGoAfterAllButEssentialOnes) {
+  Verdict verdict = four_heads();
+  verdict.heads[0].standing = Standing::undecided;
+  verdict.heads[1].standing = Standing::replaceable;
+  verdict.heads[2].standing = Standing::essential;
+  verdict.heads[3].standing = Standing::replaceable;
+  const auto drop = [&](HeadOrder order) {
+    return plan(verdict, {.heads = 0, .order = order, .at_least = 0}).drop;
+  };
+  EXPECT_THAT(drop(HeadOrder::ablation), ElementsAre("L1.H1", "L0.H1", "L0.H0", "L1.H0"));
+  EXPECT_THAT(drop(HeadOrder::gradient), ElementsAre("L0.H1", "L1.H1", "L0.H0", "L1.H0"));
+  Verdict unknown = four_heads();
+  EXPECT_EQ(plan(unknown, {.heads = 2, .order = HeadOrder::random}).drop,
+            plan(verdict, {.heads = 2, .order = HeadOrder::random}).drop)
+      << "the control";
 }
 
 TEST(MakePlan, DuplicatesGoFirst) {

@@ -1,19 +1,33 @@
 // Measures losses and scores with heads closed by gates.
 #include "plan/model_quality.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
+#include "headwise/kernels/softmax.h"
 #include "model/stack_layout.h"
 #include "observe/label_scores.h"
-#include "observe/loss_sweep.h"
-#include "observe/loss_table.h"
+#include "observe/loss_batch.h"
+#include "observe/race.h"
 #include "train/translation_bleu.h"
 
 namespace headwise {
 namespace {
 
+constexpr int64_t kFewestForInterval = 5, kResamples = 1000, kRowsAtOnce = 512;
+constexpr double kAlpha = 0.05;
+
 std::vector<float> gates_of(std::span<const uint8_t> kept) { return {kept.begin(), kept.end()}; }
+
+/// The sums over the masks of each text.
+template <class T>
+std::vector<T> by_text(std::span<const T> values, int64_t masks) {
+  std::vector<T> sums(values.size() / masks);
+  for (size_t x = 0; x < values.size(); ++x) sums[x / masks] += values[x];
+  return sums;
+}
 
 }  // namespace
 
@@ -34,10 +48,8 @@ ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool 
   return quality(statistic.loss(values.base), values.labels, gates, scored, progress);
 }
 
-std::vector<ModelQuality::Quality> ModelQuality::measure_all(
-    std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) const {
-  LossSweep sweep(model_, pooling_, set_, {});
-  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+std::vector<Ablation> ModelQuality::ablations_of(
+    std::span<const std::vector<uint8_t>> choices) const {
   // Heads that the loss does not depend on change nothing.
   const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
   std::vector<Ablation> ablations;
@@ -48,7 +60,14 @@ std::vector<ModelQuality::Quality> ModelQuality::measure_all(
       if (!kept[head] && counts) ablation.heads.push_back(head);
     }
   }
-  const SweepValues values = sweep.run(ablations, progress);
+  return ablations;
+}
+
+std::vector<ModelQuality::Quality> ModelQuality::measure_all(
+    std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) const {
+  LossSweep sweep(model_, pooling_, set_, {});
+  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
+  const SweepValues values = sweep.run(ablations_of(choices), progress);
   std::vector<Quality> qualities;
   for (size_t c = 0; c < choices.size(); ++c) {
     const std::span<const int32_t> labels =
@@ -57,6 +76,87 @@ std::vector<ModelQuality::Quality> ModelQuality::measure_all(
         quality(statistic.loss(values.ablated[c]), labels, gates_of(choices[c]), scored, progress));
   }
   return qualities;
+}
+
+ModelQuality::Comparison ModelQuality::compare(std::span<const std::vector<uint8_t>> choices,
+                                               const Progress& progress) const {
+  LossSweep sweep(model_, pooling_, set_, {});
+  const SweepValues values = sweep.run(ablations_of(choices), progress);
+  const std::vector<int64_t> tokens = by_text(sweep.scorer().tokens(), set_.masks);
+  const std::vector<double> base = by_text(std::span<const double>(values.base), set_.masks);
+  const LossStatistic statistic(set_.task, tokens, set_.examples.all.scores);
+  Comparison result{.labels = values.labels};
+  if (scores_tokens(set_.task)) {
+    result.tokens = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
+  }
+  const std::vector<float> all(model_.heads(), 1);
+  result.before = quality(statistic.loss(base), values.labels, all, true, progress);
+  for (size_t c = 0; c < choices.size(); ++c) {
+    const std::vector<double> row = by_text(std::span<const double>(values.ablated[c]), set_.masks);
+    Change& change = result.changes.emplace_back();
+    if (!values.ablated_labels.empty()) change.labels = values.ablated_labels[c];
+    change.quality =
+        quality(statistic.loss(row), change.labels, gates_of(choices[c]), c == 0, progress);
+    change.change = statistic.change(row, base);
+    change.interval = interval_of(row, base, tokens, statistic);
+  }
+  return result;
+}
+
+std::optional<ConfidenceInterval> ModelQuality::interval_of(std::span<const double> values,
+                                                            std::span<const double> base,
+                                                            std::span<const int64_t> tokens,
+                                                            const LossStatistic& statistic) const {
+  std::vector<double> differences;
+  std::vector<int64_t> scored;
+  for (size_t x = 0; x < values.size(); ++x) {
+    if (tokens[x] == 0) continue;
+    differences.push_back(values[x] - base[x]);
+    scored.push_back(tokens[x]);
+  }
+  if (std::ssize(scored) < kFewestForInterval) return std::nullopt;
+  if (set_.task != LossTask::similarity)
+    return estimate_ratio(differences, scored, kAlpha).interval;
+  const std::vector<std::vector<double>> rows = {{values.begin(), values.end()}};
+  return statistic.intervals(rows, base, kResamples, 0, kAlpha)[0];
+}
+
+ModelQuality::Outputs ModelQuality::outputs(std::span<const uint8_t> kept, int64_t examples,
+                                            const Progress& progress) const {
+  const TrainingBatch& all = set_.examples.all;
+  const int64_t n = std::min(examples, set_.size()), each = set_.examples.texts_each;
+  const std::vector<float> gates = gates_of(kept);
+  const ForwardOptions options{.gates = {gates.data(), {1, model_.heads()}}};
+  const bool labels = model_.config().task == Task::classify && !model_.config().regression &&
+                      !model_.config().multi_label;
+  Outputs outputs;
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    TokenBatch source, target;
+    for (end = begin; end < n && (end == begin || source.rows() < kRowsAtOnce); ++end) {
+      const int64_t x = end * set_.size() / n;
+      add_text(all.source, x * each, source);  // of a pair the first
+      if (all.target.texts() > 0) add_text(all.target, x, target);
+    }
+    const Activations hidden = target.texts() > 0 ? model_.hidden(source, target, options)
+                                                  : model_.hidden(source, options);
+    const TokenBatch& last = target.texts() > 0 ? target : source;
+    const Activations embeddings = pooling_.embed(hidden.rows, last.offsets);
+    for (int64_t b = 0; b < end - begin; ++b) {
+      const double norm = norm_of(embeddings.rows, b);
+      std::vector<float>& row = outputs.embeddings.emplace_back();
+      for (int64_t c = 0; c < embeddings.rows.extent(1); ++c) {
+        row.push_back(static_cast<float>(embeddings.rows(b, c) / norm));
+      }
+    }
+    if (labels) {
+      const Activations output =
+          model_.output(gather(hidden.rows, model_.output_rows(last.offsets)).rows);
+      outputs.labels.resize(end);
+      argmax(output.rows, std::span(outputs.labels).subspan(begin));
+    }
+    if (progress) progress(end, n);
+  }
+  return outputs;
 }
 
 ModelQuality::Quality ModelQuality::quality(double loss, std::span<const int32_t> labels,

@@ -12,7 +12,10 @@
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
+#include "headwise/observe/evidence.h"
 #include "headwise/text/tokenizer.h"
+#include "observe/loss_sweep.h"
+#include "observe/loss_table.h"
 
 namespace headwise {
 
@@ -37,6 +40,33 @@ class ModelQuality {
   std::vector<Quality> measure_all(std::span<const std::vector<uint8_t>> choices, bool scored,
                                    const Progress& progress = {}) const;
 
+  /// What leaving heads out changes.
+  struct Change {
+    Quality quality{};
+    double change = 0;                             // of the loss
+    std::optional<ConfidenceInterval> interval{};  // 95 %, paired; none of fewer than 5 examples
+    std::vector<int32_t> labels{};                 // classify
+  };
+  struct Comparison {
+    Quality before{};
+    int64_t tokens = 0;  // that are scored, of token losses
+    std::vector<int32_t> labels{};
+    std::vector<Change> changes{};  // of the choices
+  };
+  /// The model itself beside these choices. The masks of a text count as one example. Only `before`
+  /// and the first choice are scored.
+  Comparison compare(std::span<const std::vector<uint8_t>> choices,
+                     const Progress& progress = {}) const;
+
+  /// Pooled hidden states, and labels of classifiers, of the model with what is kept of its heads.
+  struct Outputs {
+    std::vector<std::vector<float>> embeddings{};  // of unit length
+    std::vector<int32_t> labels{};                 // empty: the model says none
+  };
+  /// Of so many examples at most, evenly spaced.
+  Outputs outputs(std::span<const uint8_t> kept, int64_t examples,
+                  const Progress& progress = {}) const;
+
   /// What the score is; empty: the task has none.
   std::string score_name() const;
 
@@ -47,6 +77,11 @@ class ModelQuality {
   const EvaluationSet& set() const { return set_; }
 
  private:
+  std::vector<Ablation> ablations_of(std::span<const std::vector<uint8_t>> choices) const;
+  std::optional<ConfidenceInterval> interval_of(std::span<const double> values,
+                                                std::span<const double> base,
+                                                std::span<const int64_t> tokens,
+                                                const LossStatistic& statistic) const;
   /// `labels` are of classify.
   Quality quality(double loss, std::span<const int32_t> labels, std::span<const float> gates,
                   bool scored, const Progress& progress) const;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/json.h"
+#include "plan/held_out_json.h"
 
 namespace headwise {
 namespace {
@@ -30,8 +31,9 @@ void refuse_repeated(const JsonObject& root, const Plan& plan) {
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  Json json = {
-      {"schema", kSchema}, {"keep", plan.keep}, {"drop", plan.drop}, {"order", plan.order}};
+  Json json = {{"schema", kSchema},   {"keep", plan.keep},           {"drop", plan.drop},
+               {"order", plan.order}, {"supported", plan.supported}, {"reasons", plan.reasons}};
+  if (plan.held_out) json["held_out"] = Json::parse(to_json(*plan.held_out));
   if (!plan.task.empty()) json["task"] = plan.task;
   json["expected"] = plan.expected;
   json["curves"] = Json::object();
@@ -57,6 +59,9 @@ Plan plan_from_json(std::string_view text, const std::string& where) {
             .order = root.optional_text("order").value_or(""),
             .task = root.optional_text("task").value_or("")};
   if (root.has("keep")) plan.keep = root.texts("keep");
+  if (root.has("reasons")) plan.reasons = root.texts("reasons");
+  plan.supported = plan.reasons.empty();
+  if (root.has("held_out")) plan.held_out = held_out_from(root.object("held_out"));
   refuse_repeated(root, plan);
   if (const auto expected = root.optional_object("expected")) {
     for (const std::string& name : expected->names()) plan.expected[name] = expected->number(name);

@@ -20,12 +20,28 @@ TEST(PlanJson, IsReadAsItWasWritten) {
                   .task = "classify",
                   .expected = {{"heads", 2}, {"loss", 0.1 + 0.2}, {"parameters", 22713216}},
                   .curves = {{"greedy", {{.removed = 0, .loss = 1. / 3}}},
-                             {"random", {{.removed = 2, .loss = 0.5, .score = 0.75}}}}};
+                             {"random", {{.removed = 2, .loss = 0.5, .score = 0.75}}}},
+                  .supported = false,
+                  .reasons = {"3 of 4 heads are undecided"},
+                  .held_out = HeldOut{.examples = 52,
+                                      .chosen_on = 53,
+                                      .source = "every other example",
+                                      .task = "classify",
+                                      .loss = {0.25, 0.375},
+                                      .change = 0.125,
+                                      .interval = ConfidenceInterval{0.1, 0.15},
+                                      .random = {.draws = 10, .change = 0.5, .median = 0.4},
+                                      .agreement = 0.98,
+                                      .score_name = "accuracy",
+                                      .score = {0.9, 0.875}}};
   EXPECT_EQ(plan_from_json(to_json(plan), "plan.json"), plan);
   const auto json = nlohmann::json::parse(to_json(plan));
   EXPECT_EQ(json["schema"], 1);
   EXPECT_EQ(json["drop"][0], "L0.H2");
   EXPECT_EQ(json["curves"]["random"][0]["score"], 0.75);
+  EXPECT_EQ(json["supported"], false);
+  EXPECT_EQ(json["held_out"]["random"]["median"], 0.4);
+  EXPECT_EQ(json["held_out"]["low"], 0.1);
   EXPECT_FALSE(json["curves"]["greedy"][0].contains("score"));
 }
 

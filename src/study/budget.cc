@@ -13,14 +13,16 @@ constexpr double kUsualPasses = 100;
 constexpr double kPassesPerHead = 0.55;  // of models with so many heads that this is more
 
 // Passes that stages were measured to cost on texts of some hundred tokens and more.
-constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kCurves = 18,
-                 kPrune = 10, kReport = 2;
+constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kPrune = 8,
+                 kReport = 2;
 constexpr double kLabelled = 1.5, kCharacters = 4;  // passes over labelled text; of a token
 constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
 constexpr double kFlexibleShare = 0.3;  // of the budget, which ablations and groups get at least
 constexpr double kGroupShare = 0.3;     // of what ablations and groups get together
 constexpr double kThoroughGroups = 41;  // ablations of a group
-constexpr double kThoroughCurves = 96;
+constexpr double kHeldOutRuns = 12;     // the model, the plan, ten random sets
+constexpr double kCurveRuns = 17, kThoroughCurveRuns = 96;
+constexpr double kOutputRuns = 2;  // for neighbours and labels
 
 double layers_of(const Model& model) {
   return static_cast<double>(model.config().encoder.layers() + model.config().decoder.layers());
@@ -47,7 +49,8 @@ double usual_passes(const Model& model) {
 }
 
 std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
-                                       std::optional<double> passes) {
+                                       std::optional<double> passes,
+                                       const HeldOutPasses& held_out) {
   std::vector<StageBudget> stages = {{"load", 2}};
   const double tokens = std::max<double>(1, static_cast<double>(input.data.corpus.tokens()));
   if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention});
@@ -63,7 +66,10 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
     stages.push_back({"ablation", single_ablations(input.model) * (passes ? 1 : 2)});
     stages.push_back({"groups", passes ? 0 : kThoroughGroups * 10});
   }
-  stages.push_back({"plan", measured ? (passes ? kCurves : kThoroughCurves) : 0});
+  const bool scores_outputs = measured && !scores_tokens(input.data.evaluation->task);
+  stages.push_back({"plan", kHeldOutRuns * held_out.all +
+                                (scores_outputs ? kOutputRuns * held_out.first_masks : 0) +
+                                (passes ? kCurveRuns : kThoroughCurveRuns) * held_out.first_masks});
   stages.push_back({"prune", kPrune});
   stages.push_back({"report", kReport});
   if (!passes || !measured) return stages;
@@ -85,9 +91,11 @@ double passes_of(const std::vector<StageBudget>& stages, std::string_view name) 
   return found == stages.end() ? 0 : found->passes;
 }
 
-Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model) {
+Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model,
+                          double share) {
   if (!evidence.loss) return {};
-  std::vector<double> costs;
+  std::vector<double> costs, more;
+  bool out_of_examples = true;
   const auto of_set = static_cast<double>(std::max<int64_t>(1, evidence.loss->examples));
   for (const AttentionSite& site : model.attentions()) {
     for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
@@ -102,11 +110,17 @@ Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, cons
       const double reach = verdict.tolerance > measure.value ? interval.high - measure.value
                                                              : measure.value - interval.low;
       const double needed = std::min(1e9, n * std::pow(reach / std::max(distance, 1e-12), 2));
-      costs.push_back(depth(model, site) * std::max(0., needed - n) / of_set);
+      costs.push_back(share * depth(model, site) * std::max(0., needed - n) / of_set);
+      more.push_back(std::max(0., needed - of_set));
+      out_of_examples = out_of_examples && n >= of_set;
     }
   }
   std::ranges::sort(costs);
-  Undecided undecided{.heads = std::ssize(costs)};
+  std::ranges::sort(more);
+  Undecided undecided{.heads = std::ssize(costs), .out_of_examples = out_of_examples};
+  if (!more.empty()) {
+    undecided.examples_half = std::llround(more[(more.size() - 1) / 2]);
+  }
   for (size_t i = 0; i < costs.size(); ++i) {
     undecided.passes += costs[i];
     if (i < (costs.size() + 1) / 2) undecided.passes_half += costs[i];

@@ -14,16 +14,24 @@ struct StageBudget {
   double passes = 0;
 };
 
+/// What held-out examples cost each time, in passes.
+struct HeldOutPasses {
+  double all = 0;          // with all masks: of the plan and of random heads
+  double first_masks = 0;  // of curves
+};
+
 /// The stages of a study in their order. Counted from shapes and numbers of tokens, never from
 /// time, so that a study gives the same bits everywhere. Ablations get what the others leave.
 /// `passes` none: a thorough study.
 std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
-                                       std::optional<double> passes);
+                                       std::optional<double> passes, const HeldOutPasses& held_out);
 
 /// Passes of a stage by its name; 0 if there is none.
 double passes_of(const std::vector<StageBudget>& stages, std::string_view name);
 
-/// From the last interval of each undecided head: how many examples would decide it.
-Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model);
+/// From the last interval of each undecided head: how many examples would decide it. `share`: a
+/// pass over the examples of the evidence, in passes.
+Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model,
+                          double share);
 
 }  // namespace headwise

@@ -12,6 +12,7 @@
 #include "headwise/core/error.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/judge.h"
+#include "headwise/plan/support.h"
 #include "headwise/report/report.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -29,6 +30,10 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kEvidencePart = "evidence.json.part";
 constexpr const char* kStudyPart = "study.json.part";
 constexpr int64_t kGroupExamples = 32;
+constexpr int64_t kFewestToSplit = 20;  // examples with something to score
+constexpr double kMaskedPasses = 2;     // that held-out texts with all masks may take
+constexpr int64_t kFewestMasks = 2, kMostMasks = 4, kThoroughMasks = 6;
+constexpr int64_t kLongTokens = 512;
 constexpr size_t kMostBytes = size_t{1} << 30;
 
 double seconds_since(Clock::time_point begin) {
@@ -46,11 +51,28 @@ std::string stage_of(std::string_view part) {
   return at == kStages.end() ? std::string(part) : at->second;
 }
 
-PlanOptions plan_options(const StudyOptions& options, HeadOrder order) {
-  return {.keep = options.keep,
+PlanOptions plan_options(const StudyOptions& options, std::optional<HeadOrder> order) {
+  return {.keep = options.keep.value_or(kUsualKeep),
           .order = order,
           .uniform = options.form == PruneForm::uniform,
           .seed = options.seed};
+}
+
+int64_t rows_of(const EvaluationSet& set) {
+  return set.examples.all.source.rows() + set.examples.all.target.rows();
+}
+
+int64_t scored_examples(const EvaluationSet& set) {
+  if (!scores_tokens(set.task)) return set.size();
+  const TokenBatch& texts =
+      set.task == LossTask::translate ? set.examples.all.target : set.examples.all.source;
+  const std::vector<int32_t>& labels = set.examples.all.labels;
+  int64_t count = 0;
+  for (int64_t x = 0; x < set.size(); ++x) {
+    count += std::any_of(labels.begin() + texts.offsets[x], labels.begin() + texts.offsets[x + 1],
+                         [](int32_t label) { return label != kUnscored; });
+  }
+  return count;
 }
 
 class StudyRun {
@@ -71,7 +93,7 @@ class StudyRun {
     end_stage();
     if (input_.data.evaluation && !study_.verdict.categories.empty()) ablate_groups();
     make_plan();
-    cut();
+    if (study_.plan.supported || options_.keep) cut();
     finish();
     return std::move(study_);
   }
@@ -82,8 +104,10 @@ class StudyRun {
     std::string budget = options_.thorough ? "thorough" : "usual passes";
     if (options_.passes) budget = fmt::format("{} passes", *options_.passes);
     if (options_.seconds) budget = fmt::format("{} s", *options_.seconds);
-    return fmt::format("keep {}, order {}, form {}, {}, seed {}, {} probes", options_.keep,
-                       to_string(options_.order), to_string(options_.form), budget, options_.seed,
+    return fmt::format("keep {}, order {}, form {}, {}, seed {}, {} probes",
+                       options_.keep ? fmt::format("{}", *options_.keep) : "usual",
+                       options_.order ? to_string(*options_.order) : "usual",
+                       to_string(options_.form), budget, options_.seed,
                        options_.probes ? "with" : "without");
   }
 
@@ -115,9 +139,10 @@ class StudyRun {
       study_.budget = budget();
       end_stage();
     }
+    split();
     std::optional<double> passes;
     if (!options_.thorough) passes = study_.budget;
-    budgets_ = stage_budgets(input_, options_.probes, passes);
+    budgets_ = stage_budgets(input_, options_.probes, passes, held_out_passes_);
     if (options_.started) {
       double all = 0;
       for (const StageBudget& stage : budgets_) all += stage.passes;
@@ -138,8 +163,7 @@ class StudyRun {
     for (int run = 0; run < 2; ++run) {
       const auto begin = Clock::now();
       if (input_.data.evaluation) {
-        study_.prune.before.loss =
-            loss_of(input_.model, input_.folder, *input_.data.evaluation, nullptr, check());
+        (void)loss_of(input_.model, input_.folder, *input_.data.evaluation, nullptr, check());
       } else {
         for (const ObservedText& text : input_.data.corpus.texts) {
           report(0, 1);
@@ -156,6 +180,55 @@ class StudyRun {
     return fastest;
   }
 
+  /// Leaves the examples that choose heads in the input.
+  void split() {
+    if (!input_.data.evaluation) {
+      not_held_out_ = "no loss was measured";
+      return;
+    }
+    EvaluationSet& choosing = *input_.data.evaluation;
+    const auto rows_of_pass = static_cast<double>(rows_of(choosing));
+    if (input_.held_out) {
+      held_out_ = std::move(*input_.held_out);
+      held_out_source_ = input_.held_out_source;
+      if (held_out_.task != choosing.task) {
+        throw Error({.what = "held-out examples are of another task",
+                     .got = std::string(to_string(held_out_.task)),
+                     .expected = std::string(to_string(choosing.task))});
+      }
+    } else {
+      SplitExamples halves = split_examples(choosing);
+      const int64_t scored =
+          std::min(scored_examples(halves.choosing), scored_examples(halves.held_out));
+      if (2 * scored < kFewestToSplit) {
+        not_held_out_ = fmt::format("{} examples are too few to hold half of them out, {} would do",
+                                    scored_examples(choosing), kFewestToSplit);
+        return;
+      }
+      choosing = std::move(halves.choosing);
+      held_out_ = std::move(halves.held_out);
+      held_out_source_ = "every other example";
+    }
+    choosing_share_ = static_cast<double>(rows_of(choosing)) / rows_of_pass;
+    held_out_passes_.first_masks = static_cast<double>(rows_of(held_out_)) / rows_of_pass;
+    add_masks();
+    held_out_passes_.all = static_cast<double>(rows_of(held_out_)) / rows_of_pass;
+  }
+
+  /// More positions of the same texts, as far as that costs no more than two passes.
+  void add_masks() {
+    const Tokenizer* const tokenizer = input_.tokenizer;
+    if (held_out_.task != LossTask::mlm || held_out_.masks > 1 || tokenizer == nullptr ||
+        !tokenizer->special_tokens().mask) {
+      return;
+    }
+    const auto affordable =
+        static_cast<int64_t>(kMaskedPasses / held_out_passes_.first_masks + 0.5);
+    const int64_t masks =
+        options_.thorough ? kThoroughMasks : std::clamp(affordable, kFewestMasks, kMostMasks);
+    held_out_ = with_masks(held_out_, masking_of(*tokenizer, input_.model.config()), masks);
+  }
+
   void observe(Evidence so_far) {
     ObserveOptions options{.probes = options_.probes, .seed = options_.seed};
     ImportanceOptions& importance = options.importance;
@@ -163,7 +236,7 @@ class StudyRun {
     importance.ablation_mean = options_.thorough;
     if (!options_.thorough) {
       importance.race = kUsualTolerance;
-      importance.adaptive = {.passes = passes_of(budgets_, "ablation")};
+      importance.adaptive = {.passes = passes_of(budgets_, "ablation") / choosing_share_};
       if (input_.more && study_.budget > usual_passes(input_.model)) {
         importance.adaptive->more = &*input_.more;
       }
@@ -197,7 +270,7 @@ class StudyRun {
                                 .seed = options_.seed,
                                 .load = input_.load};
       if (!options_.thorough) {
-        options.adaptive = {.passes = passes_of(budgets_, "groups"),
+        options.adaptive = {.passes = passes_of(budgets_, "groups") / choosing_share_,
                             .group_examples = kGroupExamples};
       }
       options.progress = [&](std::string_view, int64_t done, int64_t total) {
@@ -222,11 +295,13 @@ class StudyRun {
     PlanData data{.folder = input_.folder, .model = &input_.model, .tokenizer = input_.tokenizer};
     if (input_.data.evaluation) {
       data.evaluation = &*input_.data.evaluation;
-      options.curves = {options.order};
+      data.held_out = &held_out_;
+      options.order = options_.order.value_or(default_order(study_.verdict));
+      if (held_out_.size() > 0) options.curves = {*options.order};
       if (!options_.thorough) {
         // Greedy orders measure all heads again after every step.
         options.step = std::max<int64_t>(1, input_.model.heads() / 8);
-        if (options_.order == HeadOrder::greedy) options.curves.clear();
+        if (options.order == HeadOrder::greedy) options.curves.clear();
         options.draws = 2;
         options.points = 5;
         options.more_points = 3;
@@ -234,9 +309,39 @@ class StudyRun {
     }
     data.progress = [&](std::string_view, int64_t done, int64_t total) { report(done, total); };
     study_.plan = plan(study_.verdict, options, data);
+    if (!study_.plan.held_out) study_.plan.held_out = HeldOut{.reason = not_held_out_};
+    study_.plan.held_out->source = held_out_source_;
+    assess(study_.verdict, study_.plan);
+    note_held_out();
     write_file_whole(file, to_json(study_.plan));
     end_stage();
     save(study_.evidence);
+  }
+
+  /// Which positions were scored stands in the evidence.
+  void note_held_out() {
+    const HeldOut& held_out = *study_.plan.held_out;
+    if (held_out.examples == 0) return;
+    study_.evidence.held_out = LossEvidence{
+        .task = held_out.task,
+        .value = held_out.loss.before,
+        .examples = held_out_.size(),
+        .tokens = scores_tokens(held_out_.task) ? held_out.tokens : held_out_.examples.all.tokens(),
+        .positions = held_out_.positions,
+        .masks = held_out_.masks};
+  }
+
+  /// The loss of the held-out examples without or with the plan: the pruned model is proved to be
+  /// the original with these heads ablated.
+  std::optional<LossEvidence> held_out_loss(double BeforeAfter::*when) const {
+    const HeldOut& held_out = *study_.plan.held_out;
+    if (held_out.examples == 0) return std::nullopt;
+    LossEvidence loss{.task = held_out.task,
+                      .value = held_out.loss.*when,
+                      .examples = held_out.examples,
+                      .tokens = held_out.tokens};
+    if (!held_out.score_name.empty()) loss.scores[held_out.score_name] = held_out.score.*when;
+    return loss;
   }
 
   void cut() {
@@ -253,7 +358,7 @@ class StudyRun {
     options.progress = [&](std::string_view) { report(0, 1); };
     const PrunedModel pruned =
         headwise::prune(input_.model, input_.folder, study_.plan.drop, folder, options);
-    PruneReport& report = study_.prune;
+    PruneReport& report = study_.prune.emplace();
     report.form = to_string(options_.form);
     report.compensate = to_string(options.compensate);
     report.out = folder.string();
@@ -262,18 +367,14 @@ class StudyRun {
     report.before.summary = summarize(input_.folder);
     report.after = {.heads = input_.model.heads() - std::ssize(study_.plan.drop),
                     .summary = summarize(folder)};
-    if (input_.data.evaluation) {
-      report.before.loss = study_.evidence.loss;
-      report.after.loss =
-          loss_of(pruned.model, folder, *input_.data.evaluation, &input_.model, check());
-    }
+    report.before.loss = held_out_loss(&BeforeAfter::before);
+    report.after.loss = held_out_loss(&BeforeAfter::after);
     SpeedOptions speed{.check = check()};
     if (!options_.thorough) {
       speed.fewest = 3;
       speed.seconds = study_.pass_seconds;
     }
     report.speed = compare_speed(input_.model, pruned.model, speed);
-    study_.attention_share = attention_share(report.before.summary, input_.model.heads());
     end_stage();
   }
 
@@ -288,18 +389,49 @@ class StudyRun {
     for (const fs::path& path : left) fs::remove_all(path);
   }
 
-  static double attention_share(const ModelSummary& summary, int64_t heads) {
-    const auto work = [&](uint8_t kept) {
-      return static_cast<double>(cost_of(summary, std::vector<uint8_t>(heads, kept)).multiply_adds);
+  Savings savings() const {
+    const ModelSummary summary = summarize(input_.folder);
+    const int64_t heads = input_.model.heads();
+    const auto expected = [&](const std::string& name) {
+      const Expected& numbers = study_.plan.expected;
+      return BeforeAfter{numbers.at(name + "_before"), numbers.at(name)};
     };
-    return 1 - work(0) / work(1);
+    Savings savings{.heads = expected("heads"),
+                    .parameters = expected("parameters"),
+                    .multiply_adds = expected("multiply_adds")};
+    const std::vector<uint8_t> all(heads, 1), none(heads, 0);
+    const auto share = [&](auto ModelCost::*of, int64_t tokens) {
+      return 1 - static_cast<double>(cost_of(summary, none, tokens).*of) /
+                     static_cast<double>(cost_of(summary, all, tokens).*of);
+    };
+    savings.most_parameters = share(&ModelCost::parameters, 128);
+    savings.most_multiply_adds = share(&ModelCost::multiply_adds, 128);
+    const int64_t most = summary.config.max_positions;
+    if (most == 0 || most >= kLongTokens) {
+      savings.long_tokens = kLongTokens;
+      savings.most_multiply_adds_long = share(&ModelCost::multiply_adds, kLongTokens);
+    }
+    if (!study_.prune) return savings;
+    const PruneReport& prune = *study_.prune;
+    savings.bytes = {static_cast<double>(prune.before.summary.bytes),
+                     static_cast<double>(prune.after.summary.bytes)};
+    if (!prune.speed.empty()) {
+      const SpeedComparison& speed = prune.speed.back();
+      savings.seconds = {speed.before, speed.after};
+      savings.texts = speed.texts;
+      savings.tokens = speed.tokens;
+    }
+    return savings;
   }
 
   void finish() {
     begin_stage("report");
     const std::string samples = sample_maps(input_.model, input_.tokenizer, input_.data.corpus);
     write_file_whole(out_ / "samples.json", samples);
-    study_.undecided = undecided_heads(study_.verdict, study_.evidence, input_.model);
+    study_.undecided =
+        undecided_heads(study_.verdict, study_.evidence, input_.model, choosing_share_);
+    study_.savings = savings();
+    study_.keep_given = options_.keep.has_value();
     const std::string evidence = to_json(study_.evidence);
     write_file_whole(out_ / "evidence.json", evidence);
     const auto page = [&] {
@@ -370,6 +502,10 @@ class StudyRun {
   fs::path out_;
   Study study_;
   std::vector<StageBudget> budgets_;
+  EvaluationSet held_out_;  // no examples: nothing is held out
+  std::string held_out_source_, not_held_out_;
+  double choosing_share_ = 1;  // a pass over the examples that choose heads, in passes
+  HeldOutPasses held_out_passes_;
   bool continued_ = false;  // evidence of an earlier run was read
   std::string stage_;
   Clock::time_point begin_ = Clock::now();

@@ -22,10 +22,34 @@ std::string today() {
   return text;
 }
 
+Json json_of(const BeforeAfter& numbers) {
+  return {{"before", numbers.before}, {"after", numbers.after}};
+}
+
+Json json_of(const Savings& savings) {
+  Json json = {{"heads", json_of(savings.heads)},
+               {"parameters", json_of(savings.parameters)},
+               {"multiply_adds", json_of(savings.multiply_adds)}};
+  if (savings.bytes) json["bytes"] = json_of(*savings.bytes);
+  if (savings.seconds) {
+    json["seconds"] = json_of(*savings.seconds);
+    json["seconds"]["texts"] = savings.texts;
+    json["seconds"]["tokens"] = savings.tokens;
+  }
+  json["most"] = {{"parameters", savings.most_parameters},
+                  {"multiply_adds", savings.most_multiply_adds}};
+  if (savings.long_tokens > 0) {
+    json["most"]["multiply_adds_long"] = savings.most_multiply_adds_long;
+    json["most"]["long_tokens"] = savings.long_tokens;
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const Study& study, const StudyOptions& options) {
   const Verdict& verdict = study.verdict;
+  const StudyWords words = in_words(study);
   std::map<std::string, int64_t> roles, standings;
   for (const HeadVerdict& head : verdict.heads) {
     std::set<std::string> own;  // a head may have a role for several relations
@@ -46,8 +70,20 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                  {"passes_half", study.undecided.passes_half}}},
                {"clusters", verdict.clusters},
                {"dropped", study.plan.drop},
-               {"attention_share", study.attention_share},
-               {"prune", Json::parse(to_json(study.prune))},
+               {"attention_share", study.savings.most_multiply_adds},
+               {"supported", study.plan.supported},
+               {"reasons", study.plan.reasons},
+               {"help", words.help},
+               {"held_out", Json::parse(to_json(study.plan.held_out.value_or(HeldOut{})))},
+               {"savings", json_of(study.savings)},
+               {"words",
+                {{"support", words.support},
+                 {"importance", words.importance},
+                 {"cost", words.cost},
+                 {"meaning", words.meaning},
+                 {"savings", words.savings},
+                 {"limit", words.limit},
+                 {"pays", words.pays}}},
                {"stages", Json::array()},
                {"passes", {{"spent", study.passes()}, {"pass_seconds", study.pass_seconds}}},
                {"seconds", study.seconds()},
@@ -58,6 +94,7 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                  {"threads", threads()},
                  {"simd", simd_target()},
                  {"date", today()}}}};
+  if (study.prune) json["prune"] = Json::parse(to_json(*study.prune));
   if (study.budget > 0) json["passes"]["budget"] = study.budget;
   for (const StudyStage& stage : study.stages) {
     json["stages"].push_back(

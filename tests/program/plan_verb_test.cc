@@ -57,7 +57,7 @@ class PlanVerb : public testing::Test {
 TEST_F(PlanVerb, MakesPlansFromTheVerdictAlone) {
   const json half = made({"--keep", "50%"});
   EXPECT_EQ(half["schema"], 1);
-  EXPECT_EQ(half["order"], "gradient");
+  EXPECT_EQ(half["order"], "ablation");
   EXPECT_EQ(half["keep"].size(), 6);
   EXPECT_EQ(half["drop"].size(), 6);
   EXPECT_EQ(half["expected"]["heads"], 6);
@@ -112,6 +112,8 @@ TEST_F(PlanVerb, ShowsPeopleWhatGoes) {
   const ProgramResult result = plan({"--heads", "7", "--curves", "gradient", "-o", out}, true);
   EXPECT_EQ(result.code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("5 of 12 heads go"));
+  EXPECT_THAT(result.out,
+              HasSubstr("The data do not support this plan: 12 of 12 heads are undecided"));
   EXPECT_THAT(result.out, HasSubstr("loss (mlm)"));
   EXPECT_THAT(result.out, HasSubstr("random (the control)"));
   EXPECT_EQ(json::parse(contents_of(out))["drop"].size(), 5);

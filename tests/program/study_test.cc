@@ -77,6 +77,21 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
   for (const json& stage : summary["stages"]) passes += stage["passes"].get<double>();
   EXPECT_NEAR(passes, summary["passes"]["spent"].get<double>(), 1e-6 * passes);
   EXPECT_EQ(summary["prune"]["after"]["heads"], heads / 2);
+  const json held_out = summary["held_out"];
+  EXPECT_EQ(held_out["examples"], 27) << "every other one of 55";
+  EXPECT_EQ(held_out["chosen_on"], 28);
+  EXPECT_EQ(held_out["random"]["draws"], 10);
+  EXPECT_NEAR(held_out["change"],
+              held_out["after"].get<double>() - held_out["before"].get<double>(), 1e-12);
+  EXPECT_LT(held_out["low"], held_out["high"]);
+  EXPECT_EQ(held_out["neighbours"]["of"], 10);
+  EXPECT_EQ(held_out, plan["held_out"]);
+  EXPECT_EQ(summary["supported"], summary["reasons"].empty());
+  EXPECT_EQ(summary["supported"], plan["supported"]);
+  EXPECT_EQ(summary["savings"]["heads"]["after"], heads / 2);
+  EXPECT_TRUE(summary["savings"].contains("seconds"));
+  EXPECT_EQ(summary["prune"]["after"]["loss"]["value"], held_out["after"]);
+  EXPECT_THAT(std::string(summary["words"]["meaning"]), HasSubstr("nearest neighbours"));
   EXPECT_LT(summary["prune"]["proof"]["max_difference"], 1e-5);
   EXPECT_FALSE(verdict["categories"].empty());
   for (const json& category : verdict["categories"]) EXPECT_TRUE(category.contains("measured"));
@@ -101,22 +116,61 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
 }
 
 TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
-  const ProgramResult result = run_program(
-      {"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "-o", path("study")});
+  const ProgramResult result = run_program({"study", path("bert"), "--input", path("lines.txt"),
+                                            "--no-probes", "--keep", "0.75", "-o", path("study")});
   ASSERT_EQ(result.code, 0) << result.errors;
-  for (const char* part : {"Roles ", "Importance ", "Pruned ", "Limit ", "L0 ", "report.html"}) {
+  for (const char* part : {"Roles ", "Importance ", "Plan ", "Cost ", "nearest neighbours stay",
+                           "Saved ", "Limit ", "It ", "L0 ", "study/model", "report.html"}) {
     EXPECT_THAT(result.out, HasSubstr(part));
   }
   EXPECT_LE(std::ranges::count(result.out, '\n'), 50);
   EXPECT_THAT(result.errors, HasSubstr("passes over 55 texts"));
   const ProgramResult verbose =
       run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--verbose",
-                   "--passes", "40", "-o", path("verbose")});
+                   "--keep", "0.75", "--passes", "40", "-o", path("verbose")});
   ASSERT_EQ(verbose.code, 0) << verbose.errors;
   for (const char* part : {"Plan", "Before and after", "compact equals masked", "Cost"}) {
     EXPECT_THAT(verbose.out, HasSubstr(part));
   }
   EXPECT_EQ(read("verbose/summary.json")["passes"]["budget"], 40);
+}
+
+/// Three lines cannot support a plan: the study says so first, ends well, and writes no model.
+TEST_F(StudyVerb, SaysFirstThatDataDoNotSupportAPlan) {
+  folder_.write("few.txt", "w5 w9 w12 w7\nw8 w9 w30 w31\nw14 w15 w20\n");
+  const std::vector<std::string> common = {"study", path("bert"), "--input", path("few.txt"),
+                                           "--no-probes"};
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    ProgramResult result = run_program(more);
+    EXPECT_EQ(result.code, 0) << result.errors;
+    return result;
+  };
+  const std::string out = run({"-o", path("plain")}).out;
+  const size_t warning = out.find("The data do not support this plan");
+  ASSERT_NE(warning, std::string::npos);
+  EXPECT_LT(warning, out.find("Roles "));
+  EXPECT_THAT(out, HasSubstr("What would help: 20 sentences (--input) or more."));
+  EXPECT_THAT(out, HasSubstr("No model was written"));
+  EXPECT_FALSE(std::filesystem::exists(path("plain/model")));
+  const json summary = read("plain/summary.json");
+  EXPECT_EQ(summary["supported"], false);
+  EXPECT_FALSE(summary["reasons"].empty());
+  EXPECT_FALSE(summary.contains("prune"));
+  EXPECT_EQ(summary["held_out"]["examples"], 0);
+  EXPECT_EQ(read("plain/plan.json")["supported"], false);
+
+  const ProgramResult asked = run({"--keep", "0.75", "--json", "-o", path("asked")});
+  EXPECT_THAT(asked.errors, HasSubstr("warning: The data do not support this plan"));
+  EXPECT_TRUE(std::filesystem::exists(path("asked/model")));
+  EXPECT_TRUE(json::parse(asked.out).contains("prune"));
+
+  const ProgramResult planned =
+      run_program({"plan", path("plain"), "--keep", "0.5", "-o", path("plan.json")});
+  EXPECT_EQ(planned.code, 0) << planned.errors;
+  EXPECT_THAT(planned.out, HasSubstr("The data do not support this plan"));
+  EXPECT_EQ(read("plan.json")["supported"], false);
+  EXPECT_EQ(read("plan.json")["order"], "ablation");
 }
 
 TEST_F(StudyVerb, RefusesBudgetsThatSayNothing) {

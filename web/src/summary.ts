@@ -80,8 +80,13 @@ function what_can_go(study: Study): Row | null {
   };
 }
 
-/// Sentences that the program says too.
-const words_of = (study: Study): { [about: string]: string } => study.data.summary?.words ?? {};
+/// What the program says too, as sentences.
+function words_of(study: Study): { [about: string]: string } {
+  const sentence = (text: string) =>
+    text && `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/->/g, "→")}${text.endsWith(".") ? "" : "."}`;
+  const words: { [about: string]: string } = study.data.summary?.words ?? {};
+  return Object.fromEntries(Object.entries(words).map(([about, text]) => [about, sentence(text)]));
+}
 
 function cost(study: Study): Row | null {
   const { cost: answer, meaning } = words_of(study),

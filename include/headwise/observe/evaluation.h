@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ struct EvaluationSet {
   /// Empty: all that could be.
   std::vector<std::vector<int32_t>> positions{};
 
+  /// Masked LM: so many examples in a row are the same text, each with other tokens hidden.
+  int64_t masks = 1;
+
   /// Translate: the references as they were written, for BLEU; or none.
   std::vector<std::string> references{};
 
@@ -60,20 +64,33 @@ struct EvaluationSet {
 EvaluationSet next_tokens(const TokenBatch& texts);
 
 /// 15 % of the tokens of a text that are not special, at least one of them, are hidden behind the
-/// mask token, and scored: which, the seed chooses. Of `masking`, what training does else is not
-/// done. Texts of nothing but special tokens are not scored.
-EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, uint64_t seed);
+/// mask token, and scored. A fixed seed chooses them. With several masks, each text comes as often,
+/// every time with other tokens hidden; without scored tokens once all have been. Of `masking`,
+/// what training does else is not done. Texts of nothing but special tokens are not scored.
+EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, int64_t masks = 1);
+
+/// A set of masked LM, with one mask and all hidden tokens scored, with so many masks instead.
+EvaluationSet with_masks(const EvaluationSet& set, const Masking& masking, int64_t masks);
 
 /// Texts without labels.
 EvaluationSet unlabelled(const TokenBatch& source, const TokenBatch& target = {});
 
 /// The files of a task: lm, mlm and fidelity a text per line, where empty lines are skipped;
 /// classify text<TAB>label, with the labels of the model; similarity text<TAB>text<TAB>score, any
-/// number; translate two files, line i of both being a pair. `seed` is of hidden tokens. Throws
-/// Error for a task that the model has no output for.
+/// number; translate two files, line i of both being a pair. Throws Error for a task that the model
+/// has no output for.
 EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer& tokenizer,
-                              const ModelConfig& config, uint64_t seed,
-                              const ReadOptions& options = {});
+                              const ModelConfig& config, const ReadOptions& options = {});
+
+/// These examples, by their numbers in the set.
+EvaluationSet examples_of(const EvaluationSet& set, std::span<const int64_t> examples);
+
+/// One half chooses heads, the other shows what that costs: examples 0, 2, 4, … and 1, 3, 5, …,
+/// with all masks of a text in the same half.
+struct SplitExamples {
+  EvaluationSet choosing{}, held_out{};
+};
+SplitExamples split_examples(const EvaluationSet& set);
 
 /// Leaves this share of the tokens that are scored, at least one, chosen by the seed. Throws Error
 /// for losses that are not of tokens, and unless 0 < share <= 1.

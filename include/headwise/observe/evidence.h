@@ -84,6 +84,7 @@ struct LossEvidence {
   /// Of each example, the positions of its tokens that were scored: those that were hidden, or a
   /// sample. Empty: all that could be.
   std::vector<std::vector<int32_t>> positions{};
+  int64_t masks = 1;  // so many examples in a row are the same text, see EvaluationSet
   bool operator==(const LossEvidence&) const = default;
 };
 
@@ -122,6 +123,8 @@ struct Evidence {
   std::map<std::string, BestHead> best{}, best_probes{};  // "relation/det/to_head", "coreference"
   std::vector<GroupEvidence> groups{};
   std::optional<LossEvidence> loss{};
+  /// In a study: that of the examples that did not choose heads.
+  std::optional<LossEvidence> held_out{};
 
   HeadEvidence& head(std::string_view name);  // throws Error if there is none
   const HeadEvidence& head(std::string_view name) const;

@@ -33,6 +33,9 @@ std::string_view to_string(HeadOrder order);
 /// By its name; throws Error that lists the names.
 HeadOrder head_order(std::string_view name);
 
+/// By ablation where the verdict has any, else by gradient.
+HeadOrder default_order(const Verdict& verdict);
+
 struct PlanOptions {
   // The budget. Exactly one is given; or none, but roles to keep: then all that may go goes.
   std::optional<double> keep{};      // at most this share of the heads stays
@@ -41,7 +44,7 @@ struct PlanOptions {
   std::optional<double> max_loss{};  // the loss rises at most by this share of it
   std::string drop{};                // these go: "role:delimiter,L3.H1", see heads_of_list
 
-  HeadOrder order = HeadOrder::gradient;  // not of heads that are named by `drop`
+  std::optional<HeadOrder> order{};  // none: default_order; not of heads that are named by `drop`
 
   // Constraints.
   int64_t at_least = 1;                   // heads that stay in every attention
@@ -52,6 +55,7 @@ struct PlanOptions {
   int64_t draws = 5;                // of random orders, whose mean is the curve
   int64_t points = 16;              // of a curve, from no head to all that may go, evenly spaced
   int64_t more_points = 0;          // where a curve bends most; not of random
+  int64_t random_sets = 10;         // as many heads at random, beside the plan on held-out examples
   int64_t step = 1;                 // greedy: heads that go before the others are measured again
   uint64_t seed = 0;
 };
@@ -61,13 +65,19 @@ struct PlanData {
   std::filesystem::path folder{};  // of the model; for numbers of weights, `uniform`, and `model`
   const Model* model = nullptr;    // what `speedup` times
   const EvaluationSet* evaluation = nullptr;  // with the model: for greedy, curves and `max_loss`
-  const Tokenizer* tokenizer = nullptr;       // that writes translations, for their BLEU; or none
+  /// What `expected`, curves and `held_out` are measured on, with the model: examples that did not
+  /// choose heads. Null: those of `evaluation`, and nothing is said about held-out examples. An
+  /// empty set: no loss is reported.
+  const EvaluationSet* held_out = nullptr;
+  const Tokenizer* tokenizer = nullptr;  // that writes translations, for their BLEU; or none
 
   /// The step that is under way ("greedy", "loss", "curves", "time"), work done and all of it. May
   /// throw to stop.
   std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
 };
 
+/// Heads whose standing is undecided are removed after those that are known to be replaceable or
+/// harmful, and essential ones after these, in every order but random, which is the control.
 /// Throws Error for a budget that cannot be met within the constraints, for an order by numbers
 /// that the verdict has not, and if data are missing that must be measured on.
 Plan plan(const Verdict& verdict, const PlanOptions& options, const PlanData& data = {});

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/plan/held_out.h"
+
 namespace headwise {
 
 /// The quality of a model without its first `removed` heads of an order.
@@ -26,6 +28,9 @@ struct Plan {
   std::string task{};                        // whose loss it is: "fidelity", "classify", …
   std::map<std::string, double> expected{};  // "heads", "parameters", "multiply_adds", "loss", …
   std::map<std::string, std::vector<CurvePoint>> curves{};  // by order
+  bool supported = true;                                    // by the data, see support.h
+  std::vector<std::string> reasons{};                       // why not
+  std::optional<HeldOut> held_out{};                        // none: not tested
   bool operator==(const Plan&) const = default;
 };
 

@@ -32,7 +32,12 @@ struct StudyInput {
   LoadOptions load{};
   double load_seconds = 0;  // that reading and hashing the model took, for the stages
 
+  /// Its evaluation is split: one half chooses heads, the other shows what that costs. With
+  /// `held_out`, all of it chooses heads.
   ObserveData data{};
+  /// Examples of the same task that show what the plan costs, and where they are from.
+  std::optional<EvaluationSet> held_out{};
+  std::string held_out_source{};
   /// Further examples for heads that the texts leave undecided, if the budget is above the usual
   /// one. None: the texts have to do.
   std::optional<EvaluationSet> more{};
@@ -47,6 +52,8 @@ struct StudyProgress {
   double stage_seconds = 0, seconds = 0;  // left for the stage and for all
 };
 
+inline constexpr double kUsualKeep = 0.75;
+
 struct StudyOptions {
   // The budget; none: usual_passes. At most one is given.
   std::optional<double> passes{};
@@ -57,8 +64,10 @@ struct StudyOptions {
   bool thorough = false;
   bool resume = false;  // go on where a study of the same model, data and options was stopped
 
-  double keep = 0.75;  // the share of heads that stays
-  HeadOrder order = HeadOrder::ablation;
+  /// The share of heads that stays; none: kUsualKeep. A model is written if this is given, or if
+  /// the data support the plan.
+  std::optional<double> keep{};
+  std::optional<HeadOrder> order{};  // none: default_order
   PruneForm form = PruneForm::compact;
   bool probes = true;
   uint64_t seed = 0;
@@ -79,22 +88,49 @@ struct StudyStage {
 /// Heads whose standing the budget left open, and what deciding all of them would cost.
 struct Undecided {
   int64_t heads = 0;
-  double passes = 0;       // for all of them; heads near the tolerance need most
-  double passes_half = 0;  // for the half that is decided soonest
+  double passes = 0;             // for all of them; heads near the tolerance need most
+  double passes_half = 0;        // for the half that is decided soonest
+  int64_t examples_half = 0;     // for that half, more examples to choose on
+  bool out_of_examples = false;  // all of them got every example that there is
+};
+
+/// What a plan saves, and what removing heads can save at most.
+struct Savings {
+  BeforeAfter heads{}, parameters{};
+  BeforeAfter multiply_adds{};           // of the layers, over a text of 128 tokens
+  std::optional<BeforeAfter> bytes{};    // of weights; none: no model was written
+  std::optional<BeforeAfter> seconds{};  // of `texts` texts of `tokens` tokens; likewise
+  int64_t texts = 0, tokens = 0;
+
+  // Without any head, as shares of the model.
+  double most_parameters = 0, most_multiply_adds = 0;
+  double most_multiply_adds_long = 0;  // of long_tokens tokens; 0: the model takes no longer texts
+  int64_t long_tokens = 0;
+};
+
+/// A study in sentences, the same on the screen and in summary.json. Empty: nothing to say.
+struct StudyWords {
+  std::string support{};     // what the data do not support, and why
+  std::string help{};        // what would help
+  std::string importance{};  // heads of each standing
+  std::string cost{};        // the change of the loss on held-out examples, beside random heads
+  std::string meaning{};     // of that change: neighbours, perplexity, agreement, scores
+  std::string savings{};     // of the plan
+  std::string limit{};       // of all plans
+  std::string pays{};        // when removing heads pays
 };
 
 struct Study {
   Evidence evidence{};
   Verdict verdict{};
   Plan plan{};
-  PruneReport prune{};
+  std::optional<PruneReport> prune{};  // none: no model was written
   std::vector<StudyStage> stages{};
   double budget = 0;        // passes; 0: none
   double pass_seconds = 0;  // of one pass
   Undecided undecided{};
-  /// Multiply-adds of attention among all of a forward pass over 128 tokens, without embeddings and
-  /// output layer: removing all heads saves this share of them.
-  double attention_share = 0;
+  Savings savings{};
+  bool keep_given = false;  // see StudyOptions::keep
 
   double seconds() const;  // of all stages
   double passes() const;
@@ -110,6 +146,8 @@ void check_study(const StudyInput& input, const StudyOptions& options,
 /// Studies a model and leaves the files of the study in the folder `out`, which may not be there,
 /// or be empty unless `resume`. Throws Error as its parts do.
 Study study(StudyInput input, const StudyOptions& options, const std::filesystem::path& out);
+
+StudyWords in_words(const Study& study);
 
 /// The text of summary.json.
 std::string to_json(const Study& study, const StudyOptions& options);
