@@ -112,6 +112,7 @@ export class Study {
   readonly dropped: Set<string>;
   private readonly records = new Map<string, Record_>();
   private readonly verdicts = new Map<string, HeadVerdict>();
+  private readonly first_roles = new Map<string, Role | undefined>();
   private readonly by_name = new Map<string, Head>();
   private readonly by_attention = new Map<string, Attention>();
 
@@ -138,6 +139,10 @@ export class Study {
   }
   /// The role that stands for a head: the first that was seen on data, else on probe sentences, else that it has none.
   private first_role(name: string): Role | undefined {
+    if (!this.first_roles.has(name)) this.first_roles.set(name, this.find_first_role(name));
+    return this.first_roles.get(name);
+  }
+  private find_first_role(name: string): Role | undefined {
     const roles = this.verdict(name)?.roles ?? [],
       found = roles.filter((role) => !role_kind(role.role).none);
     return found.find((role) => role.source === "data") ?? found[0] ?? roles[0];
