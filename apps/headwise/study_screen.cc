@@ -21,7 +21,7 @@
 namespace headwise::program {
 namespace {
 
-constexpr size_t kMostLayers = 30;  // that the grid shows unless it is asked for
+constexpr int64_t kMostLines = 50;  // unless more are asked for
 constexpr size_t kLabelWidth = 14, kLineWidth = 108;
 
 std::string percent(double share) {
@@ -71,25 +71,23 @@ std::string answers(const Study& study) {
   const StudyWords words = in_words(study);
   const Verdict& verdict = study.verdict;
   const size_t heads = verdict.heads.size();
-  std::string text = labelled("Importance", words.importance);
+  std::string importance = words.importance;
   if (verdict.tolerance > 0) {
-    text += labelled(
-        "", fmt::format("(one head at a time; replaceable: {} by at most {:.4g})",
-                        verdict.loss_task == "fidelity" ? "the output moves" : "the loss rises",
-                        verdict.tolerance));
+    importance +=
+        fmt::format(" (replaceable: alone, {} by at most {:.4g})",
+                    verdict.loss_task == "fidelity" ? "it moves the output" : "it raises the loss",
+                    verdict.tolerance);
   }
-  text += labelled(
-      "Plan",
-      fmt::format("removes {} of {} heads ({}), those with the lowest {} first",
-                  study.plan.drop.size(), heads,
+  const std::string plan =
+      fmt::format("removes {} of {} heads ({}), in the order: {}", study.plan.drop.size(), heads,
                   percent(static_cast<double>(study.plan.drop.size()) / static_cast<double>(heads)),
-                  study.plan.order));
-  text += labelled("Cost", words.cost);
-  if (!words.meaning.empty()) text += labelled("", words.meaning);
-  text += labelled("Saved", words.savings);
-  text += labelled("Limit", words.limit);
-  return text + labelled("", words.pays);
+                  study.plan.order);
+  return labelled("Importance", importance) + labelled("Plan", plan) +
+         labelled("Cost", words.cost + (words.meaning.empty() ? "" : "; " + words.meaning)) +
+         labelled("Saved", words.savings) + labelled("Limit", words.limit + " " + words.pays);
 }
+
+int64_t lines_in(const std::string& text) { return std::ranges::count(text, '\n'); }
 
 }  // namespace
 
@@ -130,6 +128,23 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
   text += fmt::format("Roles         {} of {} heads have one: {}\n", clear, verdict.heads.size(),
                       roles);
   text += answers(study) + "\n";
+  const std::filesystem::path folder = out;
+  std::string end = fmt::format("{}: everything on one page, for any browser\n",
+                                (folder / "report.html").string());
+  if (study.prune) {
+    end += fmt::format(
+        "{}: the pruned model, equal to the original with these heads ablated\n"
+        "  (largest difference {:.1e} of the largest hidden state on {} texts)\n",
+        (folder / "model").string(), study.prune->proof.max_difference, study.prune->proof.texts);
+  } else {
+    end += fmt::format("headwise prune MODEL {} writes the model of this plan all the same\n",
+                       (folder / "plan.json").string());
+  }
+  end += fmt::format(
+      "headwise judge {} --explain all: a sentence about every head\n"
+      "This took {} ({:.0f} passes){}.\n",
+      (folder / "evidence.json").string(), duration(study.seconds()), study.passes(),
+      verbose ? "" : "; --verbose prints every table");
   const Color color = choose_color("auto");
   const int64_t width = terminal_width();
   if (verbose) {
@@ -141,27 +156,11 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
       text += fmt::format("{:<14}{:>8.1f} s{:>10.1f} passes\n", stage.name, stage.seconds,
                           stage.passes);
     }
-    text += "\n";
-  } else if (verdict.layers.size() <= kMostLayers) {
-    text += role_grid(verdict, color, width) + "\n";
+    return text + "\n" + end;
   }
-  const std::filesystem::path folder = out;
-  text += fmt::format("{}: everything on one page, for any browser\n",
-                      (folder / "report.html").string());
-  if (study.prune) {
-    text += fmt::format(
-        "{}: the pruned model, equal to the original with these heads ablated (largest\n"
-        "  difference {:.1e} of the largest hidden state on {} texts)\n",
-        (folder / "model").string(), study.prune->proof.max_difference, study.prune->proof.texts);
-  } else {
-    text += fmt::format("headwise prune MODEL {} writes the model of this plan all the same\n",
-                        (folder / "plan.json").string());
-  }
-  return text + fmt::format(
-                    "headwise judge {} --explain all: a sentence about every head\n"
-                    "This took {} ({:.0f} passes){}.\n",
-                    (folder / "evidence.json").string(), duration(study.seconds()), study.passes(),
-                    verbose ? "" : "; --verbose prints every table");
+  const std::string grid = role_grid(verdict, color, width) + "\n";
+  const bool fits = lines_in(text) + lines_in(grid) + lines_in(end) <= kMostLines;
+  return text + (fits ? grid : "") + end;
 }
 
 }  // namespace headwise::program

@@ -289,6 +289,7 @@ class StudyRun {
     const fs::path file = out_ / "plan.json";
     if (continued_ && is_there(file)) {
       study_.plan = plan_from_json(read_file(file, kMostBytes), file.string());
+      note_held_out();
       return;
     }
     PlanOptions options = plan_options(options_, options_.order);
@@ -320,8 +321,8 @@ class StudyRun {
 
   /// Which positions were scored stands in the evidence.
   void note_held_out() {
+    if (!study_.plan.held_out || study_.plan.held_out->examples == 0) return;
     const HeldOut& held_out = *study_.plan.held_out;
-    if (held_out.examples == 0) return;
     study_.evidence.held_out = LossEvidence{
         .task = held_out.task,
         .value = held_out.loss.before,
