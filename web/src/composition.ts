@@ -34,7 +34,7 @@ export function composition(study: Study): HTMLElement | null {
     most = 60,
     edges = edges_of(study, way);
   const tallest = Math.max(...study.attentions.map((attention) => attention.heads.length));
-  const step = Math.max(46, Math.min(180, 1065 / study.attentions.length)),
+  const step = Math.max(46, Math.min(180, 1055 / study.attentions.length)),
     gap = tallest > 16 ? 14 : 24,
     radius = tallest > 16 ? 4.5 : 8;
   const width = step * study.attentions.length + 20,

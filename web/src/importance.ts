@@ -52,7 +52,7 @@ function ablations(study: Study): HTMLElement | null {
     () => {
       const drawing = plot({
         label: "Ablation of every head, most important first",
-        width: 1085,
+        width: 1080,
         height: 260,
         x: {
           type: "point",

@@ -128,7 +128,7 @@ function how_sure(study: Study): Row | null {
       held_out.change >= random
         ? "On held-out examples the plan costs no less than as many heads at random."
         : held_out.high < random
-          ? "On held-out examples the plan costs less than as many heads at random, and so does its whole interval."
+          ? "On held-out examples the plan costs less than as many heads at random, beyond its 95 % interval."
           : "On held-out examples the plan costs less than as many heads at random, but its interval includes them.",
     );
   } else if (summary?.held_out?.reason) details.push(summary.held_out.reason);

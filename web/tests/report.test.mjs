@@ -472,7 +472,7 @@ test("the answer comes first: cost beside random heads, and what does not suppor
     removable: /1 essential, 2 undecided: 100 texts are too few/,
     cost: /4\.8 % on 104 held-out texts; random heads/,
     savings: /saves 6 %[\s\S]*removing every head saves no more[\s\S]*It pays/,
-    sure: /costs less than as many heads at random, and so does its whole interval/,
+    sure: /costs less than as many heads at random, beyond its 95 % interval/,
   }))
     assert.match(await text_of(shown.page, `[data-answer=${id}]`), words);
   assert.equal(await shown.page.locator("#answer .notice").count(), 0);
