@@ -41,7 +41,8 @@ std::vector<std::vector<int32_t>> align(const Input& input, std::span<const Alig
 
 ObservedCorpus read_corpus(const InputOptions& input_options, const Session& session,
                            const CommonOptions& common, const CorpusOptions& options) {
-  ObservedCorpus corpus{.name = input_options.file.empty() ? "command line" : input_options.file};
+  ObservedCorpus corpus{.name = input_options.file.empty() ? input_options.texts_name
+                                                           : input_options.file};
   if (input_options.file == "-") corpus.name = "standard input";
   std::vector<Input> inputs = read_inputs(input_options, session, {.start_decoder = true});
   const auto alignments = read_alignment(options.alignment, inputs);

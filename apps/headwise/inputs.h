@@ -20,6 +20,7 @@ namespace headwise::program {
 struct InputOptions {
   std::string model{};
   std::vector<std::string> texts{}, pairs{}, ids{}, type_ids{};
+  std::string texts_name = "command line";  // of a corpus of these texts
   std::string file{};
   bool paired_lines = false;
   std::vector<std::string> decoder_texts{}, decoder_ids{};

@@ -32,10 +32,6 @@ std::string painted(const std::string& text, uint32_t rgb, Color color) {
                      16 + 36 * level(r) + 6 * level(g) + level(b), ink, text);
 }
 
-bool can_go(const HeadVerdict& head) {
-  return head.standing == Standing::replaceable || head.standing == Standing::harmful;
-}
-
 const RoleKind& main_role(const HeadVerdict& head) {
   return role_kind(head.roles.empty() ? "unclear" : head.roles.front().role);
 }
@@ -90,7 +86,7 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
       }
       const RoleKind& kind = main_role(*at->second);
       const char letter =
-          can_go(*at->second) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
+          can_be_removed(*at->second) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
       text += painted(fmt::format(" {}", letter), kind.color, color);
     }
     text += fmt::format("   {}", story(layer));
@@ -108,7 +104,7 @@ std::string legend(const Verdict& verdict, Color color) {
   bool any_small = false;
   for (const HeadVerdict& head : verdict.heads) {
     ++first[main_role(head).name];
-    any_small = any_small || can_go(head);
+    any_small = any_small || can_be_removed(head);
   }
   std::string text = "\n";
   for (const RoleKind& kind : role_kinds()) {

@@ -150,8 +150,12 @@ Json Looker::look(const LookRequest& request) const {
     if (!gates.empty()) gated = told(gated);
     original = told(original);
   }
-  Json answer = {{"tokens", session_.tokens(input.encoding.ids)}};
-  if (task_ == "translate") answer["target_tokens"] = session_.tokens(input.decoder_ids);
+  Json answer = {{"tokens", session_.tokens(input.encoding.ids)},
+                 {"special", session_.tokenizer()->special_positions(input.encoding.ids)}};
+  if (task_ == "translate") {
+    answer["target_tokens"] = session_.tokens(input.decoder_ids);
+    answer["target_special"] = session_.tokenizer()->special_positions(input.decoder_ids);
+  }
   Json& all = answer["maps"] = Json::object();
   for (const HeadArray& map : maps) all[map.name] = map_json(map.values, map.rows, map.columns);
   if (task_ == "fill" && original["fill"].empty()) {

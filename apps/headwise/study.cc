@@ -20,6 +20,8 @@
 namespace headwise::program {
 namespace {
 
+constexpr const char* kBuiltInText = "built-in text";
+
 struct StudyArgs {
   ObserveVerb observe{};
   std::string keep{}, order{}, form = "compact", budget{};
@@ -75,6 +77,7 @@ std::optional<EvaluationSet> longer_examples(const StudyArgs& args, const Sessio
                                              const CommonOptions& common, bool tenths) {
   constexpr size_t kEvery = 10;
   ObserveVerb longer = args.observe;
+  longer.input.texts_name = kBuiltInText;
   const std::vector<std::string> lines = lines_of(longer_sample_text());
   longer.input.texts.clear();
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -88,6 +91,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   const bool built_in = !args.observe.input.has_input() && args.observe.treebank.empty();
   if (built_in) {
     args.observe.input.texts = lines_of(sample_text());
+    args.observe.input.texts_name = kBuiltInText;
     args.observe.cuts_texts = true;
   }
   const Session session(args.observe.input);

@@ -39,9 +39,7 @@ Importance importance_of(const Measures& measures) {
 
 /// What a head without any other role is: noise if the model does without it.
 Role without_role(const HeadVerdict& head, double tolerance) {
-  const bool needless =
-      head.standing == Standing::replaceable || head.standing == Standing::harmful;
-  Role role{.role = needless ? "noise" : "unclear"};
+  Role role{.role = can_be_removed(head) ? "noise" : "unclear"};
   if (head.importance.ablation_zero) {
     role.shown = *head.importance.ablation_zero;
     role.shown.baseline = tolerance;
@@ -142,8 +140,7 @@ class LayerJudge {
       for (const Role& role : head.roles) names.insert(role.role);
       for (const std::string& name : names) ++layer.roles[name];
       twins += !head.twins.empty();
-      could_go += head.standing == Standing::replaceable || head.standing == Standing::harmful ||
-                  spare_.contains(head.head);
+      could_go += can_be_removed(head) || spare_.contains(head.head);
       fixed += has_fixed_roles_only(head);
     }
     const auto count = static_cast<double>(heads.size());

@@ -1,4 +1,4 @@
-// The tables of roles and of thresholds.
+// The tables of roles, standings and thresholds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,27 +11,35 @@
 namespace headwise {
 namespace {
 
+// Related roles have related colours, which the colour-blind can tell from the others.
 constexpr RoleKind kRoles[] = {
-    {"dead", 'X', 0x8a8a8a, "", true, "says the same everywhere, or adds nothing"},
-    {"previous", 'P', 0x1f77b4, "positional", true, "looks at the previous token"},
-    {"next", 'N', 0x4aa3df, "positional", true, "looks at the next token"},
-    {"self", 'S', 0x17becf, "positional", true, "looks at the token itself"},
-    {"offset", 'O', 0x3b5bdb, "positional", true, "looks at one other fixed offset"},
-    {"induction", 'I', 0xd62728, "", false, "looks at what followed the same token before"},
-    {"duplicate", 'U', 0xe8743b, "", false, "looks at an earlier copy of the same token"},
-    {"coreference", 'C', 0xc2185b, "", false, "finds the name behind a pronoun"},
-    {"relation", 'R', 0x2ca02c, "syntactic", false,
+    {"dead", 'X', 0x8a8f98, "", true, "says the same everywhere, or adds nothing"},
+    {"previous", 'P', 0x2f6ea8, "positional", true, "looks at the previous token"},
+    {"next", 'N', 0x5d9ad0, "positional", true, "looks at the next token"},
+    {"self", 'S', 0x2f95a8, "positional", true, "looks at the token itself"},
+    {"offset", 'O', 0x5566bd, "positional", true, "looks at one other fixed offset"},
+    {"induction", 'I', 0x7d55a0, "", false, "looks at what followed the same token before"},
+    {"duplicate", 'U', 0xb08cc8, "", false, "looks at an earlier copy of the same token"},
+    {"coreference", 'C', 0xc3553f, "", false, "finds the name behind a pronoun"},
+    {"relation", 'R', 0xe3a32b, "syntactic", false,
      "finds a syntactic relation, better than any fixed offset"},
-    {"alignment", 'A', 0x8bc34a, "", false, "follows the order of the source, in cross attention"},
-    {"rare", 'T', 0xf2c230, "", false, "looks at the rarest token"},
-    {"semantic", 'M', 0x9467bd, "", false, "looks at words of similar meaning"},
-    {"delimiter", 'D', 0xa1887f, "", true, "rests on special tokens and punctuation"},
-    {"first", 'F', 0x8c6d4f, "", true, "looks at the first token"},
-    {"last", 'L', 0xc49c6b, "", true, "looks at the last token"},
-    {"window", 'W', 0x6baed6, "", true, "stays within two tokens"},
-    {"broad", 'B', 0x9edae5, "", true, "looks nearly everywhere alike"},
-    {"noise", '-', 0x777777, "", false, "no role, and the model does without it"},
-    {"unclear", '?', 0xe0e0e0, "", false, "no role, yet it matters, or that is not known"},
+    {"alignment", 'A', 0x8bbf4a, "", false, "follows the order of the source, in cross attention"},
+    {"rare", 'T', 0x2f9a7c, "", false, "looks at the rarest token"},
+    {"semantic", 'M', 0x85c7ae, "", false, "looks at words of similar meaning"},
+    {"delimiter", 'D', 0xb79f70, "", true, "rests on special tokens and punctuation"},
+    {"first", 'F', 0x94805a, "", true, "looks at the first token"},
+    {"last", 'L', 0xd6c6a0, "", true, "looks at the last token"},
+    {"window", 'W', 0xa5cbe8, "", true, "stays within two tokens"},
+    {"broad", 'B', 0xbfc8d2, "", true, "looks nearly everywhere alike"},
+    {"noise", '-', 0xd9dee4, "", false, "no role, and the model does without it", true},
+    {"unclear", '?', 0xeceff2, "", false, "no role, yet it matters, or that is not known", true},
+};
+
+constexpr StandingKind kStandings[] = {
+    {Standing::essential, false, "the loss rises by more than the tolerance without it"},
+    {Standing::undecided, false, "the data do not say whether it is needed"},
+    {Standing::replaceable, true, "the loss stays within the tolerance without it"},
+    {Standing::harmful, true, "the loss falls without it"},
 };
 
 constexpr Threshold kThresholds[] = {
@@ -74,6 +82,13 @@ const RoleKind& role_kind(std::string_view name) {
   throw Error({.what = "there is no such role",
                .got = fmt::format("\"{}\"", name),
                .expected = names_of(kRoles)});
+}
+
+std::span<const StandingKind> standing_kinds() { return kStandings; }
+
+bool can_be_removed(const HeadVerdict& head) {
+  return head.standing &&
+         std::ranges::find(kStandings, *head.standing, &StandingKind::standing)->removable;
 }
 
 std::span<const Threshold> thresholds() { return kThresholds; }

@@ -280,10 +280,24 @@ TEST(Roles, WithoutOneAHeadIsNoiseOrUnclear) {
   EXPECT_EQ(*verdict.head("L0.H0").roles[0].shown.baseline, verdict.tolerance);
 }
 
+TEST(StandingKinds, SayWhichHeadsCanBeRemovedAlone) {
+  HeadVerdict head{.head = "L0.H0"};
+  EXPECT_FALSE(can_be_removed(head));  // its ablation was not measured
+  std::set<std::string_view> removable;
+  for (const StandingKind& kind : standing_kinds()) {
+    head.standing = kind.standing;
+    if (can_be_removed(head)) removable.insert(to_string(kind.standing));
+  }
+  EXPECT_EQ(standing_kinds().size(), 4);
+  EXPECT_THAT(removable, ElementsAre("harmful", "replaceable"));
+}
+
 TEST(RoleKinds, HaveALetterEach) {
   std::set<char> letters;
   for (const RoleKind& kind : role_kinds()) EXPECT_TRUE(letters.insert(kind.letter).second);
   EXPECT_EQ(role_kind("previous").group, "positional");
+  EXPECT_TRUE(role_kind("unclear").none && role_kind("noise").none);
+  EXPECT_FALSE(role_kind("dead").none);
   EXPECT_THAT(error_of([] { role_kind("prev"); }).expected, HasSubstr("previous"));
 }
 

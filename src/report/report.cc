@@ -15,8 +15,10 @@
 #include "headwise/plan/plan.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "report/first_head.h"
 #include "report/page.h"
 #include "report/training_data.h"
+#include "report/without_paths.h"
 
 namespace headwise {
 namespace {
@@ -118,11 +120,44 @@ void check_one_model(const Json& data, const std::string& where) {
                .expected = "files of one study"});
 }
 
+/// What the page says about roles and standings, so that it says the same as the program.
+Json vocabulary() {
+  Json roles = Json::array(), standings = Json::array();
+  for (const RoleKind& kind : role_kinds()) {
+    roles.push_back({{"role", kind.name},
+                     {"letter", std::string(1, kind.letter)},
+                     {"color", fmt::format("#{:06x}", kind.color)},
+                     {"group", kind.group},
+                     {"meaning", kind.meaning},
+                     {"none", kind.none}});
+  }
+  for (const StandingKind& kind : standing_kinds()) {
+    standings.push_back({{"standing", to_string(kind.standing)},
+                         {"removable", kind.removable},
+                         {"meaning", kind.meaning}});
+  }
+  return {{"roles", roles}, {"standings", standings}};
+}
+
 Json new_data() { return {{"schema", 1}, {"made", {{"report_version", program_version()}}}}; }
 
-/// Leaves what the page shows.
+/// Leaves what the page shows, and adds what it says about it. The page is mailed to others, so
+/// paths of files lose their folders.
 std::string for_page(Json data) {
-  if (data.contains("evidence")) keep_strongest(data["evidence"]);
+  if (data.contains("evidence")) {
+    keep_strongest(data["evidence"]);
+    for (const char* part : {"model", "corpus", "options"}) {
+      if (data["evidence"].contains(part)) remove_paths(data["evidence"][part]);
+    }
+  }
+  if (data.contains("verdict")) {
+    remove_paths(data["verdict"]["model"]);
+    data["vocabulary"] = vocabulary();
+    data["first_head"] = first_head(verdict_from_json(data["verdict"].dump(), "verdict.json"));
+  }
+  for (const char* part : {"made", "summary", "training"}) {
+    if (data.contains(part)) remove_paths(data[part]);
+  }
   if (data.contains("samples")) data["samples"] = Json(data["samples"]["samples"]);
   shorten(data);
   return data.dump();

@@ -38,6 +38,11 @@ OrderedJson tokens_of(const Tokenizer* tokenizer, const std::vector<int32_t>& id
   return tokens;
 }
 
+OrderedJson special_of(const Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
+  return tokenizer == nullptr ? OrderedJson::array()
+                              : OrderedJson(tokenizer->special_positions(ids));
+}
+
 }  // namespace
 
 std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
@@ -47,13 +52,15 @@ std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
     HeadMaps maps;
     TokenBatch source, target;
     source.add(text->ids, text->types);
-    OrderedJson sample = {{"tokens", tokens_of(tokenizer, text->ids)}};
+    OrderedJson sample = {{"tokens", tokens_of(tokenizer, text->ids)},
+                          {"special", special_of(tokenizer, text->ids)}};
     if (text->decoder_ids.empty()) {
       (void)model.hidden(source, {.observer = &maps});
     } else {
       target.add(text->decoder_ids);
       (void)model.hidden(source, target, {.observer = &maps});
       sample["target_tokens"] = tokens_of(tokenizer, text->decoder_ids);
+      sample["target_special"] = special_of(tokenizer, text->decoder_ids);
     }
     sample["maps"] = std::move(maps.json);
     samples.push_back(std::move(sample));

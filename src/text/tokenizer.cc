@@ -237,6 +237,13 @@ std::optional<int32_t> Tokenizer::id(std::string_view token) const {
   return impl_->parts().pipeline->id(token);
 }
 bool Tokenizer::is_special(int32_t id) const { return impl_->parts().pipeline->is_special(id); }
+std::vector<int64_t> Tokenizer::special_positions(std::span<const int32_t> ids) const {
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (is_special(ids[i])) places.push_back(static_cast<int64_t>(i));
+  }
+  return places;
+}
 const Tokenizer::SpecialTokens& Tokenizer::special_tokens() const {
   return impl_->parts().special_tokens;
 }

@@ -245,6 +245,7 @@ TEST_F(TokenizerFile, ATokenThatIsAddedAgainStaysSpecial) {
   const Tokenizer tokenizer = load(json);
   EXPECT_EQ(tokenizer.size(), 5);
   EXPECT_TRUE(tokenizer.is_special(4));
+  EXPECT_THAT(tokenizer.special_positions(std::vector<int32_t>{4, 2, 4}), ElementsAre(0, 2));
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{2, 4}), "a");
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "io/io_testing.h"
 #include "program/program.h"
@@ -48,6 +49,26 @@ TEST_F(ReportVerb, TakesWhateverTheFolderHas) {
   EXPECT_EQ(data["samples"][0]["tokens"][1], "b");
   EXPECT_FALSE(data.contains("evidence"));
   EXPECT_FALSE(data.contains("training"));
+}
+
+TEST_F(ReportVerb, SaysWhatTheProgramSaysAboutRolesAndStandings) {
+  folder_.write("study/verdict.json", kVerdict);
+  const json data = data_of("study");
+  std::vector<std::string> names;
+  for (const json& kind : data["vocabulary"]["roles"]) names.push_back(kind["role"]);
+  EXPECT_THAT(names, testing::IsSupersetOf({"relation", "delimiter", "previous", "unclear"}));
+  EXPECT_EQ(data["vocabulary"]["roles"][1]["letter"], "P");
+  EXPECT_THAT(std::string(data["vocabulary"]["roles"][1]["color"]),
+              testing::MatchesRegex("#[0-9a-f]{6}"));
+  EXPECT_EQ(data["vocabulary"]["standings"].size(), 4);
+  EXPECT_EQ(data["first_head"], "");
+}
+
+TEST_F(ReportVerb, NamesNoFolderOfTheMachine) {
+  folder_.write("study/plan.json", R"({"drop": []})");
+  folder_.write("study/summary.json",
+                R"({"made": {"command": "headwise study /home/me/bert --input /home/me/a.txt"}})");
+  EXPECT_EQ(data_of("study")["summary"]["made"]["command"], "headwise study bert --input a.txt");
 }
 
 TEST_F(ReportVerb, ShortensNumbersAndKeepsTextFromBecomingMarkup) {

@@ -57,6 +57,7 @@ TEST_F(StudyVerb, CutsDataOnlyIfAsked) {
   }
   EXPECT_EQ(read("observe")["options"]["truncate"], "yes");
   EXPECT_EQ(read("study/evidence.json")["loss"], read("observe")["loss"]);
+  EXPECT_EQ(read("study/evidence.json")["corpus"]["text"]["name"], "built-in text");
 }
 
 TEST_F(StudyVerb, GoesTheWholeWay) {
@@ -99,6 +100,7 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
   for (const json& sample : samples) {
     EXPECT_EQ(sample["maps"].size(), heads);
     EXPECT_EQ(sample["maps"]["L0.H0"]["rows"], sample["tokens"].size());
+    EXPECT_EQ(sample["special"], (json{0, sample["tokens"].size() - 1}));  // [CLS] and [SEP]
   }
   EXPECT_THAT(contents_of(path("study/report.html")),
               HasSubstr(std::string(samples[0]["maps"]["L0.H0"]["data"])));

@@ -26,6 +26,8 @@ export interface Served {
 export interface Look {
   tokens: string[];
   target_tokens?: string[];
+  special?: number[];
+  target_special?: number[];
   maps: { [head: string]: HeadMap };
   original: Output;
   gated: Output | null;

@@ -1,39 +1,121 @@
-// What a head looks at in one sentence: lines between tokens, and the matrix of the same weights.
-import { type HeadMap, weights_of } from "./data";
-import { canvas_of, h, percent, shown_token, svg } from "./dom";
+// What a head attends to in one sentence: lines between tokens, and the matrix of the same weights.
+import { type HeadMap, type Tokens, weights_of } from "./data";
+import { canvas_of, h, percent, plural, shown_token, svg } from "./dom";
 import { color_of, css } from "./theme";
 import { hide_tip, show_tip } from "./tip";
 
 const line_height = 24,
-  most_shown = 128;
+  most_shown = 128,
+  least_left = 0.02; // of a token's weight, to be scaled
 
 export interface Seen {
   map: HeadMap;
+  from: Tokens;
+  to: Tokens;
+}
+
+/// Chosen once for all heads and sentences.
+let without_special = false;
+
+/// The weights that are shown: all, or those between ordinary tokens, scaled to sum to 1 for each token.
+interface Weights {
   rows: string[];
   columns: string[];
+  at: (row: number, column: number) => number;
+  note: string;
 }
 
-/// Says what a token looks at most, for those who do not see the lines.
-function in_words(rows: string[], columns: string[], weights: Uint8Array, row: number): string {
-  const m = columns.length;
+function all_weights({ map, from, to }: Seen): Weights {
+  const weights = weights_of(map);
+  return {
+    rows: from.tokens.slice(0, Math.min(map.rows, most_shown)),
+    columns: to.tokens.slice(0, map.columns),
+    at: (i, j) => weights[i * map.columns + j] / 255,
+    note: "",
+  };
+}
+
+const ordinary = ({ special }: Tokens, count: number) =>
+  [...Array(count).keys()].filter((place) => !special.includes(place));
+
+function ordinary_weights(seen: Seen): Weights {
+  const all = all_weights(seen),
+    rows = ordinary(seen.from, all.rows.length),
+    columns = ordinary(seen.to, all.columns.length);
+  const left = rows.map((i) => columns.reduce((sum, j) => sum + all.at(i, j), 0)),
+    whole = rows.map((i) => all.columns.reduce((sum, _, j) => sum + all.at(i, j), 0)),
+    empty = rows.filter((_, i) => left[i] < least_left).length;
+  const share =
+    1 -
+    left.reduce((a, b) => a + b, 0) /
+      Math.max(
+        1e-9,
+        whole.reduce((a, b) => a + b, 0),
+      );
+  return {
+    rows: rows.map((i) => all.rows[i]),
+    columns: columns.map((j) => all.columns[j]),
+    at: (i, j) => (left[i] < least_left ? 0 : all.at(rows[i], columns[j]) / left[i]),
+    note: `Shown: the weights on ordinary tokens, scaled to sum to 1 for each token. ${percent(share)} of the weight is on special tokens.${empty ? ` Less than ${percent(least_left)} is left of ${plural(empty, "token")}, without lines here.` : ""}`,
+  };
+}
+
+export function attention_view(seen: Seen): HTMLElement {
+  // What is painted does not follow the colours of the page by itself.
+  const element = h("div", { class: "attention", onrepaint: () => repaint() });
+  let repaint = () => {};
+  const any_special =
+    seen.to.special.length > 0 &&
+    seen.from.special.length < seen.from.tokens.length &&
+    seen.to.special.length < seen.to.tokens.length;
+  const draw = () => {
+    const shown = any_special && without_special ? ordinary_weights(seen) : all_weights(seen);
+    const drawn = drawing(shown);
+    repaint = drawn.repaint;
+    const toggle = any_special
+      ? h(
+          "div",
+          { class: "special-toggle" },
+          h(
+            "label",
+            { class: "picker" },
+            h("input", {
+              type: "checkbox",
+              checked: without_special,
+              onchange: (event: Event) => {
+                without_special = (event.target as HTMLInputElement).checked;
+                draw();
+                element.querySelector<HTMLElement>(".special-toggle input")?.focus();
+              },
+            }),
+            h("span", {}, "without special tokens"),
+          ),
+          h("p", { class: "note" }, shown.note),
+        )
+      : "";
+    element.replaceChildren(toggle, ...drawn.parts);
+  };
+  draw();
+  return element;
+}
+
+/// Says what a token attends to most, for those who do not see the lines.
+function in_words({ rows, columns, at }: Weights, row: number): string {
   const order = columns
     .map((_, j) => j)
-    .sort((a, b) => weights[row * m + b] - weights[row * m + a])
+    .sort((a, b) => at(row, b) - at(row, a))
     .slice(0, 3);
-  return `${shown_token(rows[row])} looks at ${order.map((j) => `${shown_token(columns[j])} ${percent(weights[row * m + j] / 255)}`).join(", ")}`;
+  return `${shown_token(rows[row])} attends to ${order.map((j) => `${shown_token(columns[j])} ${percent(at(row, j))}`).join(", ")}`;
 }
 
-export function attention_view({ map, rows: all_rows, columns: all_columns }: Seen): HTMLElement {
-  const weights = weights_of(map),
-    n = Math.min(map.rows, most_shown),
-    m = map.columns;
-  const rows = all_rows.slice(0, n),
-    columns = all_columns.slice(0, m);
-  const weight = (i: number, j: number) => weights[i * m + j] / 255;
+function drawing(shown: Weights) {
+  const { rows, columns, at: weight } = shown,
+    n = rows.length,
+    m = columns.length;
   const said = h(
     "p",
     { class: "note", role: "status" },
-    "Point at a token, or move to it with the keyboard, to see where it looks.",
+    "Point at a token, or move to it with the keyboard, to see what it attends to.",
   );
 
   // Lines.
@@ -41,7 +123,6 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
     height = Math.max(n, m) * line_height;
   const lines = svg("svg", {
     class: "lines",
-    width,
     height,
     viewBox: `0 0 ${width} ${height}`,
     "aria-hidden": "true",
@@ -90,8 +171,9 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
     columns.map((text, j) => token(text, "to", j)),
   );
 
-  // Matrix.
-  const cell = Math.max(4, Math.min(22, Math.floor(400 / Math.max(n, m))));
+  // Matrix: as large as fits beside its labels on a narrow screen.
+  const room = Math.min(400, window.innerWidth - 150);
+  const cell = Math.max(4, Math.min(22, Math.floor(room / Math.max(n, m))));
   const { canvas, context } = canvas_of(m * cell, n * cell, {
     class: "matrix",
     role: "img",
@@ -120,7 +202,7 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
       one.classList.toggle("on", j === to);
       one.style.setProperty("--weight", from !== null ? weight(from, j).toFixed(3) : "0");
     });
-    if (from !== null) said.textContent = in_words(rows, columns, weights, from);
+    if (from !== null) said.textContent = in_words(shown, from);
   };
   for (const [list, side] of [
     [left, "from"],
@@ -193,14 +275,14 @@ export function attention_view({ map, rows: all_rows, columns: all_columns }: Se
       : null,
     canvas,
   );
-  // What is painted does not follow the colours of the page by itself.
-  return h(
-    "div",
-    { class: "attention", onrepaint: () => show(null, null) },
-    h("div", { class: "bipartite scroller", style: { "--line": `${line_height}px` } }, left, lines, right),
-    h("div", { class: "scroller" }, matrix),
-    said,
-  );
+  return {
+    repaint: () => show(null, null),
+    parts: [
+      h("div", { class: "bipartite scroller", style: { "--line": `${line_height}px` } }, left, lines, right),
+      h("div", { class: "scroller" }, matrix),
+      said,
+    ],
+  };
 }
 
 export function paint_map(canvas: HTMLCanvasElement, map: HeadMap) {

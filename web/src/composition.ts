@@ -2,7 +2,7 @@
 import { kind_title, type Study } from "./data";
 import { format, h, picker, plural, svg } from "./dom";
 import { figure } from "./figure";
-import { group_of } from "./roles";
+import { role_color } from "./roles";
 import { on_select, select } from "./selection";
 
 interface Edge {
@@ -34,7 +34,7 @@ export function composition(study: Study): HTMLElement | null {
     most = 60,
     edges = edges_of(study, way);
   const tallest = Math.max(...study.attentions.map((attention) => attention.heads.length));
-  const step = Math.max(46, Math.min(180, 1065 / study.attentions.length)),
+  const step = Math.max(46, Math.min(180, 1055 / study.attentions.length)),
     gap = tallest > 16 ? 14 : 24,
     radius = tallest > 16 ? 4.5 : 8;
   const width = step * study.attentions.length + 20,
@@ -91,11 +91,11 @@ export function composition(study: Study): HTMLElement | null {
       const node = svg(
         "circle",
         {
-          class: "node",
           cx: x,
           cy: y,
           r: radius,
-          fill: study.has_verdict() ? group_of(study.role(head.name)).color : "var(--accent)",
+          class: study.on_probes_only(head.name) ? "node hollow" : "node",
+          style: { "--node": study.has_verdict() ? role_color(study.role(head.name)) : "var(--accent)" },
           "data-head": head.name,
           onpointerenter: () => light(head.name),
           onpointerleave: () => light(chosen),
@@ -133,6 +133,7 @@ export function composition(study: Study): HTMLElement | null {
     {
       title: "Who reads whom",
       name: "composition",
+      wide: true,
       rows: () => edges.slice(0, 2000).map((edge) => ({ ...edge, through: way })),
       note: `Lines from a head to the later heads that read what it writes, the strongest first; thickness: how much, above random weights.${kinds.length > 1 ? ` Columns: ${kinds.map(kind_title).join(", ")}.` : ""} From weights alone: it shows what can be read, not that it is.`,
       controls: [
@@ -162,12 +163,10 @@ export function composition(study: Study): HTMLElement | null {
     },
     draw,
   );
-  made.element.querySelector(".drawing")!.classList.add("scroller");
   made.element.querySelector("figcaption")!.prepend(described);
   on_select((head, by_user) => {
     if (by_user) light((chosen = head));
   });
-  made.element.classList.add("wide");
   made.element.setAttribute("aria-description", plural(edges.length, "pair"));
   return made.element;
 }

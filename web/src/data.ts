@@ -1,4 +1,5 @@
 // What a report holds, and the questions that the sections ask of it.
+import { role_kind, type Vocabulary } from "./roles";
 
 export interface Interval {
   value: number;
@@ -42,11 +43,15 @@ export interface HeadMap {
 export interface Sample {
   tokens: string[];
   target_tokens?: string[];
+  special?: number[]; // positions of special tokens, such as [CLS]
+  target_special?: number[];
   maps: { [head: string]: HeadMap };
 }
 export interface Data {
   schema: number;
   made?: Record_;
+  vocabulary?: Vocabulary;
+  first_head?: string;
   summary?: Record_;
   evidence?: Record_;
   verdict?: Record_;
@@ -107,6 +112,7 @@ export class Study {
   readonly dropped: Set<string>;
   private readonly records = new Map<string, Record_>();
   private readonly verdicts = new Map<string, HeadVerdict>();
+  private readonly first_roles = new Map<string, Role | undefined>();
   private readonly by_name = new Map<string, Head>();
   private readonly by_attention = new Map<string, Attention>();
 
@@ -131,8 +137,26 @@ export class Study {
   verdict(name: string) {
     return this.verdicts.get(name);
   }
+  /// The role that stands for a head: the first that was seen on data, else on probe sentences, else that it has none.
+  private first_role(name: string): Role | undefined {
+    if (!this.first_roles.has(name)) this.first_roles.set(name, this.find_first_role(name));
+    return this.first_roles.get(name);
+  }
+  private find_first_role(name: string): Role | undefined {
+    const roles = this.verdict(name)?.roles ?? [],
+      found = roles.filter((role) => !role_kind(role.role).none);
+    return found.find((role) => role.source === "data") ?? found[0] ?? roles[0];
+  }
   role(name: string) {
-    return this.verdict(name)?.roles[0]?.role;
+    return this.first_role(name)?.role;
+  }
+  on_probes_only(name: string) {
+    const role = this.first_role(name);
+    return role !== undefined && !role_kind(role.role).none && role.source === "probes";
+  }
+  has_role_on_data(name: string) {
+    const role = this.first_role(name);
+    return role !== undefined && !role_kind(role.role).none && role.source === "data";
   }
   words(name: string) {
     return this.verdict(name)?.words ?? name;
@@ -193,12 +217,16 @@ export function weights_of(map: HeadMap): Uint8Array {
   return bytes;
 }
 
+/// Tokens, and which of them are special.
+export interface Tokens {
+  tokens: string[];
+  special: number[];
+}
+
 /// The tokens that the rows and the columns of a head's map stand for.
-export function tokens_of(sample: Sample, head: string) {
+export function tokens_of(sample: Omit<Sample, "maps">, head: string) {
   const kind = parse_head(head)?.kind;
-  const target = sample.target_tokens ?? sample.tokens;
-  return {
-    rows: kind === "dec" || kind === "cross" ? target : sample.tokens,
-    columns: kind === "dec" ? target : sample.tokens,
-  };
+  const source = { tokens: sample.tokens, special: sample.special ?? [] };
+  const target = sample.target_tokens ? { tokens: sample.target_tokens, special: sample.target_special ?? [] } : source;
+  return { from: kind === "dec" || kind === "cross" ? target : source, to: kind === "dec" ? target : source };
 }

@@ -90,7 +90,7 @@ export function format(x: number | undefined | null): string {
   if (x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e9)) return x.toExponential(1);
   return Math.abs(x) >= 1000 ? whole.format(x) : short.format(x);
 }
-export const percent = (x: number, digits = 0) => `${(100 * x).toFixed(digits)} %`;
+export const percent = (x: number, digits = 0) => `${(100 * x).toFixed(digits)}\u00a0%`;
 export const plural = (n: number, one: string, many = one + "s") => `${whole.format(n)} ${n === 1 ? one : many}`;
 export const sentence_list = (items: string[]) =>
   items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items[items.length - 1]}`;

@@ -2,18 +2,20 @@
 import * as Plot from "@observablehq/plot";
 import { type Accuracy, type Interval, number_of, type Study } from "./data";
 import { format, h, percent } from "./dom";
-import { figure, plot } from "./figure";
+import { figure, if_all_include_zero, is_narrow, plot, relation_axis, relation_rows } from "./figure";
 import { measures_of, relations_of } from "./measures";
-import { group_of, role_letter, role_meaning } from "./roles";
+import { badge, detail_words, relation_words, role_color, role_kind } from "./roles";
 import { select } from "./selection";
 
 /// A button that leads to a head.
 export function head_link(study: Study, head: string): HTMLElement {
-  const group = group_of(study.role(head));
+  const color = study.has_verdict() ? role_color(study.role(head)) : "var(--accent)";
   return h(
     "button",
     { type: "button", class: "head-link", title: study.words(head), onclick: () => select(head) },
-    h("i", { style: { background: study.has_verdict() ? group.color : "var(--accent)" } }),
+    h("i", {
+      style: study.on_probes_only(head) ? { border: `2px solid ${color}` } : { background: color },
+    }),
     head,
   );
 }
@@ -21,19 +23,19 @@ export function head_link(study: Study, head: string): HTMLElement {
 export function roles_table(study: Study, head: string): HTMLElement | null {
   const roles = study.verdict(head)?.roles ?? [];
   if (roles.length === 0) return null;
-  const share = roles.filter((role) => !["noise", "unclear"].includes(role.role));
+  const share = roles.filter((role) => !role_kind(role.role).none);
   if (share.length === 0)
     return h(
       "div",
       { class: "card" },
       h("h3", {}, "Roles"),
-      h("p", {}, `${roles[0].role}: ${role_meaning[roles[0].role] ?? ""}.`),
+      h("p", {}, `${roles[0].role}: ${role_kind(roles[0].role).meaning}.`),
     );
   const bar = (score: number, low?: number, high?: number, baseline?: number) =>
     h(
       "div",
       { class: "evidence", "aria-hidden": "true" },
-      h("i", { class: "score", style: { width: percent(Math.max(0, Math.min(1, score)), 1).replace(" ", "") } }),
+      h("i", { class: "score", style: { width: `${100 * Math.max(0, Math.min(1, score))}%` } }),
       low !== undefined && high !== undefined
         ? h("i", {
             class: "interval",
@@ -77,23 +79,11 @@ export function roles_table(study: Study, head: string): HTMLElement | null {
             h(
               "td",
               {},
-              h(
-                "span",
-                {
-                  class: "badge",
-                  style: {
-                    "--badge": group_of(role.role).color,
-                    "--on-badge": `var(--on-role-${group_of(role.role).id})`,
-                  },
-                },
-                role_letter(role.role),
-              ),
+              badge(role.role, role.source === "probes"),
               " ",
               role.role,
-              role.detail ? h("span", { class: "note" }, ` ${role.detail.replace("_", " ")}`) : null,
-              role.source === "probes"
-                ? h("span", { class: "note", title: "seen on the built-in probes" }, " (probes)")
-                : null,
+              role.detail ? h("span", { class: "note" }, ` ${detail_words(role)}`) : null,
+              role.source === "probes" ? h("span", { class: "note" }, " on probe sentences only") : null,
             ),
             h("td", {}, bar(role.score, role.low, role.high, role.baseline)),
             h("td", { class: "number" }, format(role.score)),
@@ -125,7 +115,12 @@ export function offsets(study: Study, head: string): HTMLElement | null {
         label: `Offsets of ${head}: most often ${top.offset}, ${percent(top.share)}`,
         height: 180,
         width: 515,
-        x: { type: "band", label: null, tickFormat: (d: number) => (d > 0 ? `+${d}` : `${d}`.replace("-", "−")) },
+        x: {
+          type: "band",
+          label: null,
+          ticks: is_narrow() ? data.map((d) => d.offset).filter((offset) => offset % 4 === 0) : undefined,
+          tickFormat: (d: number) => (d > 0 ? `+${d}` : `${d}`.replace("-", "−")),
+        },
         y: { label: null, tickFormat: "%", grid: true, ticks: 4, domain: [0, Math.max(0.1, top.share)] },
         marks: [
           Plot.barY(data, {
@@ -147,7 +142,7 @@ export function relations(study: Study, head: string): HTMLElement | null {
   for (const [relation, ways] of Object.entries(relations_of(record))) {
     for (const [way, accuracy] of Object.entries(ways as { [way: string]: Accuracy })) {
       data.push({
-        relation: `${relation} ${way === "to_head" ? "→ head" : "→ dependent"}`,
+        relation: relation_words(relation, way),
         above: accuracy.accuracy - accuracy.baseline,
         ...accuracy,
       });
@@ -166,11 +161,12 @@ export function relations(study: Study, head: string): HTMLElement | null {
       plot({
         label: `Relations of ${head}`,
         width: 515,
-        height: 40 + 20 * best.length,
-        marginLeft: 150,
+        height: 40 + relation_rows().height * best.length,
+        marginLeft: relation_rows().margin,
         x: { domain: [0, 1], tickFormat: "%", label: null, grid: true, ticks: 5 },
         y: { domain: best.map((d) => d.relation), label: null },
         marks: [
+          relation_axis(),
           Plot.ruleY(best, {
             y: "relation",
             x1: "low",
@@ -214,14 +210,15 @@ export function worth(study: Study, head: string): HTMLElement | null {
   const limit = study.data.verdict?.tolerance;
   return figure(
     {
-      title: "What closing it costs",
+      title: "What ablating it costs",
+      above: if_all_include_zero(data, `any single head of ${attention.name} matters`),
       name: `${head}-ablation`,
       rows: () => data.map((d) => ({ ...d })),
-      note: `Rise of the ${task} loss with the head switched off, 95 % interval (${format(own.n)} examples), beside the other heads of ${attention.name}.${limit ? " Dashed: the tolerance." : ""}`,
+      note: `Rise of the ${task} loss with the head ablated, 95 % interval (${format(own.n)} examples), beside the other heads of ${attention.name}.${limit ? " Dashed: the tolerance." : ""}`,
     },
     () =>
       plot({
-        label: `Closing ${head} adds ${format(own.value)}`,
+        label: `Ablating ${head} adds ${format(own.value)}`,
         height: 180,
         width: 515,
         x: {
@@ -229,7 +226,7 @@ export function worth(study: Study, head: string): HTMLElement | null {
           label: null,
           domain: data.map((d) => d.index),
           tickFormat: (d: number) => `H${d}`,
-          ticks: data.length > 16 ? [] : undefined,
+          ticks: data.map((d) => d.index).filter((_, i) => i % Math.ceil(data.length / (is_narrow() ? 6 : 16)) === 0),
         },
         y: { label: null, grid: true, ticks: 4, zero: true },
         marks: [
@@ -266,7 +263,7 @@ export function likeness(study: Study, head: string): HTMLElement | null {
   return h(
     "div",
     { class: "card" },
-    h("h3", {}, twins.size ? "Twins and near heads" : "Heads most like it"),
+    h("h3", {}, twins.size ? "Redundant and similar heads" : "Heads most like it"),
     h(
       "table",
       {},
@@ -277,8 +274,8 @@ export function likeness(study: Study, head: string): HTMLElement | null {
           "tr",
           {},
           h("th", {}, "head"),
-          h("th", { class: "number", title: "1: look at the same" }, "looks alike"),
-          h("th", { class: "number", title: "centred kernel alignment of outputs" }, "says alike"),
+          h("th", { class: "number", title: "100 %: the same attention weights" }, "attention alike"),
+          h("th", { class: "number", title: "centred kernel alignment of head outputs" }, "output alike"),
           h("th", {}, ""),
         ),
       ),
@@ -292,7 +289,7 @@ export function likeness(study: Study, head: string): HTMLElement | null {
             h("td", {}, head_link(study, pair.head)),
             h("td", { class: "number" }, percent(1 - pair.js / Math.LN2)),
             h("td", { class: "number" }, pair.cka === undefined ? "–" : percent(pair.cka)),
-            h("td", {}, twins.has(pair.head) ? "twin" : backups.has(pair.head) ? "backup" : ""),
+            h("td", {}, twins.has(pair.head) ? "redundant" : backups.has(pair.head) ? "backup" : ""),
           ),
         ),
       ),
@@ -301,8 +298,8 @@ export function likeness(study: Study, head: string): HTMLElement | null {
       "p",
       { class: "note" },
       twins.size
-        ? "A twin looks at the same and says the same."
-        : "It has no twin: no other head both looks at the same and says the same.",
+        ? "Redundant: both attention and output are alike."
+        : "No other head is alike in both attention and output.",
     ),
   );
 }

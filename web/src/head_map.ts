@@ -2,9 +2,11 @@
 import { type Study } from "./data";
 import { format, h, picker, plural } from "./dom";
 import { downloads } from "./download";
+import { head_filter } from "./filter";
 import { head_grid } from "./head_grid";
 import { type Measure, measures_of } from "./measures";
-import { group_of, role_groups, role_letter, standing_meaning, standings } from "./roles";
+import { badge, role_color, role_counts, role_ink, role_kind, role_words, standing_kinds } from "./roles";
+import { scrolls } from "./scrolling";
 import { on_select, select, selected } from "./selection";
 import { color_of, css, ink_on, on_theme } from "./theme";
 import { hide_tip, show_tip } from "./tip";
@@ -15,10 +17,19 @@ const in_cell = (value: number) => two_digits.format(value).replace(/^(-?)0\./, 
 export function head_map(study: Study): HTMLElement {
   const measures = measures_of(study);
   const any_role = study.has_verdict();
-  const any_standing = study.heads.some((head) => study.verdict(head.name)?.standing);
+  const standings = standing_kinds().filter(({ standing }) =>
+    study.heads.some((head) => study.verdict(head.name)?.standing === standing),
+  );
   let shown = any_role ? "role" : (measures[0]?.id ?? "");
   const measure = (): Measure | undefined => measures.find((one) => one.id === shown);
-  const hidden_groups = new Set<string>();
+  const hidden_roles = new Set<string>(); // "probes": those on probe sentences only
+  const counts = any_role ? role_counts(study) : [];
+  const on_probes = counts.reduce((sum, { probes }) => sum + probes, 0);
+  const keys = [
+    ...counts.filter(({ data }) => data > 0).map(({ kind }) => kind.role),
+    ...(on_probes ? ["probes"] : []),
+  ];
+  const key_of = (head: string) => (study.on_probes_only(head) ? "probes" : (study.role(head) ?? ""));
   let text = "",
     only = "";
 
@@ -45,7 +56,8 @@ export function head_map(study: Study): HTMLElement {
       value = one?.value(head);
     const lines: Node[] = [h("strong", {}, head), h("span", {}, study.words(head).replace(`${head} `, ""))];
     if (one) lines.push(h("span", { class: "tip-value" }, `${one.title}: ${format(value)}`));
-    if (study.dropped.has(head)) lines.push(h("span", { class: "tip-value" }, "goes, by the plan"));
+    if (study.on_probes_only(head)) lines.push(h("span", { class: "tip-value" }, "on probe sentences only"));
+    if (study.dropped.has(head)) lines.push(h("span", { class: "tip-value" }, "removed by the plan"));
     return lines;
   }
 
@@ -69,8 +81,10 @@ export function head_map(study: Study): HTMLElement {
     for (const [head, cell] of grid.cells) {
       const face = cell.firstElementChild as HTMLElement;
       const role = study.role(head),
+        hollow = !one && shown === "role" && study.on_probes_only(head),
         standing = study.verdict(head)?.standing;
       let said = "";
+      cell.classList.toggle("hollow", hollow);
       if (one && range) {
         const value = one.value(head),
           color = value === undefined ? null : color_of(range.of(value));
@@ -84,15 +98,13 @@ export function head_map(study: Study): HTMLElement {
         face.textContent = standing ? standing[0].toUpperCase() : "";
         said = standing ?? "";
       } else {
-        const group = group_of(role);
-        cell.style.setProperty("--cell", group.color);
-        cell.style.setProperty("--on-cell", `var(--on-role-${group.id})`);
-        face.textContent = role ? role_letter(role) : "";
-        said = role ?? "";
+        cell.style.setProperty("--cell", role_color(role));
+        cell.style.setProperty("--on-cell", hollow ? "var(--ink)" : role_ink(role));
+        face.textContent = role ? role_kind(role).letter : "";
       }
       cell.setAttribute(
         "aria-label",
-        `${study.words(head)}${said && one ? ` ${said}.` : ""}${study.dropped.has(head) ? " It goes, by the plan." : ""}`,
+        `${study.words(head)}${said && one ? ` ${said}.` : ""}${hollow ? " Seen on probe sentences only." : ""}${study.dropped.has(head) ? " Removed by the plan." : ""}`,
       );
     }
     draw_legend();
@@ -100,25 +112,32 @@ export function head_map(study: Study): HTMLElement {
   }
 
   function filter() {
-    const wanted = text.trim().toLowerCase();
+    const wanted = head_filter(study, text);
     let matching = 0;
     for (const [head, cell] of grid.cells) {
-      const verdict = study.verdict(head);
-      const about =
-        `${head} ${verdict?.roles.map((role) => `${role.role} ${role.detail ?? ""}`).join(" ") ?? ""} ${verdict?.standing ?? ""}`.toLowerCase();
       const fits =
-        !(shown === "role" && hidden_groups.has(group_of(study.role(head)).id)) &&
-        about.includes(wanted) &&
+        !(shown === "role" && hidden_roles.has(key_of(head))) &&
+        wanted(head) &&
         (only === "" ||
-          (only === "goes"
+          (only === "removed"
             ? study.dropped.has(head)
-            : only === "stays"
+            : only === "kept"
               ? !study.dropped.has(head)
-              : verdict?.standing === only));
+              : study.verdict(head)?.standing === only));
       cell.classList.toggle("out", !fits);
       matching += fits ? 1 : 0;
     }
     count.textContent = matching === study.heads.length ? "" : `${matching} of ${plural(study.heads.length, "head")}`;
+  }
+
+  /// The first click shows one role alone; further ones add to it or take away.
+  function toggle(key: string) {
+    if (hidden_roles.size === 0) keys.filter((other) => other !== key).forEach((other) => hidden_roles.add(other));
+    else if (!hidden_roles.delete(key)) hidden_roles.add(key);
+    if (keys.every((one) => hidden_roles.has(one))) hidden_roles.clear();
+    draw_legend();
+    filter();
+    legend.querySelector<HTMLElement>(`[data-role=${key}]`)?.focus();
   }
 
   function draw_legend() {
@@ -136,54 +155,39 @@ export function head_map(study: Study): HTMLElement {
       );
     } else if (shown === "standing") {
       legend.replaceChildren(
-        ...standings
-          .filter((name) => study.heads.some((head) => study.verdict(head.name)?.standing === name))
-          .map((name) =>
-            h(
-              "span",
-              { class: "key" },
-              h("i", { style: { background: `var(--standing-${name})` } }),
-              name,
-              h("span", { class: "note" }, standing_meaning[name]),
-            ),
+        ...standings.map(({ standing, meaning }) =>
+          h(
+            "span",
+            { class: "key" },
+            h("i", { style: { background: `var(--standing-${standing})` } }),
+            standing,
+            h("span", { class: "note" }, meaning),
           ),
+        ),
       );
     } else {
       legend.replaceChildren(
-        ...role_groups.map((group) => {
-          const n = study.heads.filter((head) => group_of(study.role(head.name)).id === group.id).length;
-          return n === 0
-            ? ""
-            : h(
-                "button",
-                {
-                  type: "button",
-                  class: "key",
-                  "aria-pressed": String(!hidden_groups.has(group.id)),
-                  title: group.meaning,
-                  onclick: () => {
-                    // The first click shows this group alone; further ones add to it or take away.
-                    const groups = role_groups.map(({ id }) => id);
-                    if (hidden_groups.size === 0)
-                      groups.filter((id) => id !== group.id).forEach((id) => hidden_groups.add(id));
-                    else if (!hidden_groups.delete(group.id)) hidden_groups.add(group.id);
-                    if (study.heads.every((head) => hidden_groups.has(group_of(study.role(head.name)).id)))
-                      hidden_groups.clear();
-                    draw_legend();
-                    filter();
-                    legend.querySelector<HTMLElement>(`[data-group=${group.id}]`)?.focus();
-                  },
-                  "data-group": group.id,
-                },
-                h("i", { style: { background: group.color } }),
-                `${group.title} `,
-                h("b", {}, n),
-              );
+        ...keys.map((key) => {
+          const count = counts.find(({ kind }) => kind.role === key);
+          return h(
+            "button",
+            {
+              type: "button",
+              class: "key",
+              "aria-pressed": String(!hidden_roles.has(key)),
+              title: count?.kind.meaning ?? "roles that were seen on the built-in probe sentences only, not on data",
+              onclick: () => toggle(key),
+              "data-role": key,
+            },
+            count ? badge(key, false) : h("i", { class: "hollow" }),
+            count ? `${key} ` : "hollow: on probe sentences only ",
+            h("b", {}, count ? count.data : on_probes),
+          );
         }),
       );
     }
     if (study.dropped.size > 0)
-      legend.append(h("span", { class: "key" }, h("i", { class: "goes" }), "goes, by the plan"));
+      legend.append(h("span", { class: "key" }, h("i", { class: "goes" }), "removed by the plan"));
   }
 
   const groups = [...new Set(measures.map((one) => one.group))].sort((a, b) => +(a > b));
@@ -196,7 +200,7 @@ export function head_map(study: Study): HTMLElement {
     {
       choices: [
         ...(any_role ? [{ value: "role", text: "Role" }] : []),
-        ...(any_standing ? [{ value: "standing", text: "Standing" }] : []),
+        ...(standings.length ? [{ value: "standing", text: "Standing" }] : []),
       ],
     },
     ...ordered.map((title) => ({
@@ -219,11 +223,11 @@ export function head_map(study: Study): HTMLElement {
             { value: "", text: "all heads" },
             ...(study.dropped.size
               ? [
-                  { value: "stays", text: "heads that stay" },
-                  { value: "goes", text: "heads that go" },
+                  { value: "kept", text: "kept heads" },
+                  { value: "removed", text: "removed heads" },
                 ]
               : []),
-            ...(any_standing ? standings.map((name) => ({ value: name, text: `${name} heads` })) : []),
+            ...standings.map(({ standing }) => ({ value: standing, text: `${standing} heads` })),
           ],
         },
       ],
@@ -239,7 +243,7 @@ export function head_map(study: Study): HTMLElement {
       h("span", {}, "Find"),
       h("input", {
         type: "search",
-        placeholder: "L3, relation, nsubj …",
+        placeholder: "L3, role:relation, nsubj",
         oninput: (event: Event) => {
           text = (event.target as HTMLInputElement).value;
           filter();
@@ -256,7 +260,7 @@ export function head_map(study: Study): HTMLElement {
     { class: "card" },
     controls,
     legend,
-    h("div", { class: "scroller", tabindex: "-1" }, grid.element),
+    scrolls(h("div", { class: "scroller", tabindex: "-1" }, grid.element)),
     h(
       "div",
       { class: "card-foot" },
@@ -266,8 +270,10 @@ export function head_map(study: Study): HTMLElement {
           study.heads.map((head) => ({
             head: head.name,
             role: study.role(head.name),
+            source: study.verdict(head.name)?.roles.find(({ role }) => role === study.role(head.name))?.source,
+            roles: study.verdict(head.name)?.roles.map(role_words).join("; "),
             standing: study.verdict(head.name)?.standing,
-            goes: study.dropped.has(head.name),
+            removed: study.dropped.has(head.name),
             ...Object.fromEntries(measures.map((one) => [one.id, one.value(head.name)])),
           })),
       }),

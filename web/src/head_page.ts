@@ -1,24 +1,25 @@
 // One head: what it does with the evidence, where it looks, whom it resembles, what it is worth.
 import { attention_view } from "./attention_view";
-import { type Study, tokens_of } from "./data";
+import { type Sample, type Study, tokens_of } from "./data";
 import { h, picker, shown_token } from "./dom";
 import { all_numbers, likeness, offsets, relations, roles_table, worth } from "./head_evidence";
-import { group_of, role_letter } from "./roles";
+import { badge } from "./roles";
 import { on_select, select, selected } from "./selection";
 import { on_theme } from "./theme";
 
 export function head_page(study: Study): HTMLElement {
   const element = h("div", { id: "head-page", tabindex: "-1", "aria-live": "polite" });
   const samples = study.data.samples ?? [];
-  let sample = 0;
+  let sample = 0,
+    drawn = "";
 
   function sentence_card(head: string) {
     const usable = samples.map((one, at) => ({ one, at })).filter(({ one }) => one.maps[head]);
     if (usable.length === 0) return null;
     const chosen = usable.find(({ at }) => at === sample) ?? usable[0];
-    const line = (tokens: string[]) => {
+    const line = ({ tokens, special }: Sample) => {
       const text = tokens
-        .filter((token) => !/^[[<].+[\]>]$/.test(token))
+        .filter((_, place) => !special?.includes(place))
         .map((token) => (token.startsWith("##") ? shown_token(token) : ` ${shown_token(token)}`))
         .join("")
         .trim();
@@ -30,13 +31,13 @@ export function head_page(study: Study): HTMLElement {
       h(
         "div",
         { class: "card-head" },
-        h("h3", {}, "Where it looks"),
+        h("h3", {}, "What it attends to"),
         h(
           "div",
           { class: "controls" },
           picker(
             "Sentence",
-            [{ choices: usable.map(({ one, at }) => ({ value: String(at), text: line(one.tokens) })) }],
+            [{ choices: usable.map(({ one, at }) => ({ value: String(at), text: line(one) })) }],
             String(chosen.at),
             (value) => {
               sample = Number(value);
@@ -53,6 +54,7 @@ export function head_page(study: Study): HTMLElement {
   function draw(head: string) {
     const at = study.heads.findIndex((one) => one.name === head);
     if (at < 0) return;
+    drawn = head;
     const verdict = study.verdict(head),
       next = (step: number) => study.heads[(at + step + study.heads.length) % study.heads.length].name;
     const step = (by: number, word: string, label: string) =>
@@ -73,26 +75,9 @@ export function head_page(study: Study): HTMLElement {
       h(
         "header",
         { class: "head-title" },
-        h(
-          "h2",
-          {},
-          h(
-            "span",
-            {
-              class: "badge large",
-              style: {
-                "--badge": group_of(study.role(head)).color,
-                "--on-badge": `var(--on-role-${group_of(study.role(head)).id})`,
-              },
-              "aria-hidden": "true",
-            },
-            study.role(head) ? role_letter(study.role(head)!) : "·",
-          ),
-          " Head ",
-          head,
-        ),
+        h("h2", {}, badge(study.role(head), study.on_probes_only(head), "large"), " Head ", head),
         verdict?.standing ? h("span", { class: `standing ${verdict.standing}` }, verdict.standing) : null,
-        study.dropped.has(head) ? h("span", { class: "standing goes" }, "goes, by the plan") : null,
+        study.dropped.has(head) ? h("span", { class: "standing goes" }, "removed by the plan") : null,
         h("span", { class: "steps" }, step(-1, "←", "Previous head"), step(1, "→", "Next head")),
       ),
       h("p", { class: "lead" }, study.words(head)),
@@ -110,7 +95,7 @@ export function head_page(study: Study): HTMLElement {
     );
   }
   on_select((head, by_user) => {
-    draw(head);
+    if (head !== drawn) draw(head);
     if (by_user && element.getBoundingClientRect().top > window.innerHeight * 0.6)
       element.scrollIntoView({
         block: "start",

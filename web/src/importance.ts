@@ -2,23 +2,36 @@
 import * as Plot from "@observablehq/plot";
 import { number_of, type Study } from "./data";
 import { format, h, picker } from "./dom";
-import { figure, plot } from "./figure";
+import { figure, if_all_include_zero, plot } from "./figure";
 import { title_of } from "./measures";
-import { group_of, role_groups } from "./roles";
+import { role_color } from "./roles";
 import { select } from "./selection";
 import { color_of, css, ink_on, on_theme } from "./theme";
+
+/// Heads as dots in the colour of their role; hollow: on probe sentences only.
+interface Dot {
+  role: string;
+  hollow: boolean;
+}
+const dots = {
+  fill: (d: Dot) => (d.hollow ? "var(--paper)" : role_color(d.role)),
+  stroke: (d: Dot) => (d.hollow ? role_color(d.role) : "var(--ink)"),
+  strokeWidth: (d: Dot) => (d.hollow ? 2 : 0.5),
+};
 
 function ablations(study: Study): HTMLElement | null {
   const data = study.heads
     .map((head) => ({
       head: head.name,
-      role: group_of(study.role(head.name)).title,
+      role: study.role(head.name) ?? "",
+      hollow: study.on_probes_only(head.name),
       ...(study.record(head.name).ablation_zero ?? {}),
     }))
     .filter((d) => number_of(d) !== undefined)
     .sort((a: any, b: any) => b.value - a.value) as {
     head: string;
     role: string;
+    hollow: boolean;
     value: number;
     low: number;
     high: number;
@@ -29,15 +42,17 @@ function ablations(study: Study): HTMLElement | null {
     limit = study.data.verdict?.tolerance;
   const made = figure(
     {
-      title: "What closing each head costs",
+      title: "What ablating each head costs",
+      above: if_all_include_zero(data, "any single head matters"),
       name: "ablation",
+      wide: true,
       rows: () => data.map((d) => ({ ...d })),
-      note: `Rise of the ${task} loss with one head switched off, most important first, with 95 % intervals. ${limit !== undefined ? `Dashed: the tolerance, ${format(limit)}; a head whose whole interval is below it is replaceable.` : ""}`,
+      note: `Rise of the ${task} loss with one head ablated, most important first, with 95 % intervals. ${limit !== undefined ? `Dashed: the tolerance, ${format(limit)}; a head whose whole interval is below it is replaceable.` : ""}`,
     },
     () => {
       const drawing = plot({
         label: "Ablation of every head, most important first",
-        width: 1085,
+        width: 1080,
         height: 260,
         x: {
           type: "point",
@@ -49,7 +64,6 @@ function ablations(study: Study): HTMLElement | null {
         },
         marginBottom: 52,
         y: { label: null, grid: true, ticks: 5, zero: true },
-        color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) },
         marks: [
           limit !== undefined ? Plot.ruleY([limit], { stroke: "var(--soft)", strokeDasharray: "4 3" }) : null,
           Plot.ruleY([0], { stroke: "var(--line)" }),
@@ -58,10 +72,9 @@ function ablations(study: Study): HTMLElement | null {
             x: "head",
             y: "value",
             r: data.length > 300 ? 2 : 4,
-            fill: study.has_verdict() ? "role" : "var(--accent)",
-            stroke: "var(--ink)",
-            strokeWidth: 0.5,
-            tip: true,
+            ...dots,
+            channels: { role: "role" },
+            tip: { format: { fill: false, stroke: false, strokeWidth: false } },
           }),
         ],
       });
@@ -72,8 +85,6 @@ function ablations(study: Study): HTMLElement | null {
       return drawing;
     },
   );
-  made.element.classList.add("wide");
-  made.element.querySelector(".drawing")!.classList.add("scroller");
   return made.element;
 }
 
@@ -154,7 +165,8 @@ function against(study: Study): HTMLElement | null {
         head: head.name,
         x: rx.get(head.name)!,
         y: ry.get(head.name)!,
-        role: group_of(study.role(head.name)).title,
+        role: study.role(head.name) ?? "",
+        hollow: study.on_probes_only(head.name),
       }));
   };
   const choices = [{ choices: names.map((name) => ({ value: name, text: title_of(name) })) }];
@@ -187,7 +199,6 @@ function against(study: Study): HTMLElement | null {
         marginTop: 24,
         x: { label: `rank by ${title_of(x)}`, reverse: true, labelArrow: "none" },
         y: { label: `rank by ${title_of(y)}`, reverse: true, labelArrow: "none" },
-        color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) },
         marks: [
           Plot.line(
             [
@@ -200,11 +211,9 @@ function against(study: Study): HTMLElement | null {
             x: "x",
             y: "y",
             r: 4.5,
-            fill: "role",
-            stroke: "var(--ink)",
-            strokeWidth: 0.5,
-            channels: { head: "head" },
-            tip: true,
+            ...dots,
+            channels: { head: "head", role: "role" },
+            tip: { format: { fill: false, stroke: false, strokeWidth: false } },
           }),
         ],
       });
@@ -224,23 +233,24 @@ function categories(study: Study): HTMLElement | null {
     .map((one: any) => ({
       role: `${one.role} (${one.heads.length})`,
       heads: one.heads.length as number,
-      closed: one.measured.ablation_zero.value as number,
+      ablated: one.measured.ablation_zero.value as number,
       low: one.measured.ablation_zero.low as number,
       high: one.measured.ablation_zero.high as number,
       random: one.measured.ablation_zero_random.value as number,
     }));
   if (data.length === 0) return null;
-  data.sort((a: any, b: any) => b.closed - a.closed);
+  data.sort((a: any, b: any) => b.ablated - a.ablated);
   return figure(
     {
-      title: "Closing all heads of a role",
-      name: "roles-closed",
+      title: "Ablating all heads of a role",
+      above: if_all_include_zero(data, "any role matters"),
+      name: "roles-ablated",
       rows: () => data,
-      note: "Rise of the loss with all heads of the role off (dot, 95 % interval), and with as many heads at random (|). Right of the mark: the role matters more than its number of heads.",
+      note: "Rise of the loss with all heads of the role ablated (dot, 95 % interval), and with as many heads at random (|). Right of the mark: the role matters more than its number of heads.",
     },
     () =>
       plot({
-        label: "Closing all heads of a role, against as many at random",
+        label: "Ablating all heads of a role, against as many at random",
         width: 515,
         height: 50 + 22 * data.length,
         marginLeft: 120,
@@ -257,7 +267,7 @@ function categories(study: Study): HTMLElement | null {
           }),
           Plot.dot(data, {
             y: "role",
-            x: "closed",
+            x: "ablated",
             r: 4.5,
             fill: "var(--accent)",
             tip: true,

@@ -14,7 +14,7 @@ function ablation_result(result: any, pick: (head: string) => void): HTMLElement
   const heads = [...(result.heads ?? [])].sort((a: any, b: any) => b.value - a.value);
   const made = figure(
     {
-      title: `What closing each head costs (${result.loss?.task ?? "loss"})`,
+      title: `What ablating each head costs (${result.loss?.task ?? "loss"})`,
       name: "ablation-live",
       rows: () => heads,
       note: "Most important first, with 95 % intervals.",
@@ -128,8 +128,8 @@ export function jobs({ apply, pick }: Options) {
       else {
         const drop: string[] = job.result?.drop ?? [];
         result.append(
-          h("p", {}, `${plural(drop.length, "head")} would go: ${drop.join(", ")}.`),
-          h("button", { type: "button", class: "apply-plan", onclick: () => apply(drop) }, "Close these heads here"),
+          h("p", {}, `${plural(drop.length, "head")} would be removed: ${drop.join(", ")}.`),
+          h("button", { type: "button", class: "apply-plan", onclick: () => apply(drop) }, "Ablate these heads here"),
         );
       }
     }

@@ -2,9 +2,9 @@
 import * as Plot from "@observablehq/plot";
 import { kind_title, number_of, type Study } from "./data";
 import { h, picker, plural } from "./dom";
-import { figure, plot } from "./figure";
+import { figure, plot, relation_axis, relation_rows } from "./figure";
 import { measures_of, relations_of } from "./measures";
-import { group_of, role_groups } from "./roles";
+import { relation_words, role_color, role_kinds } from "./roles";
 import { select } from "./selection";
 
 interface Point {
@@ -89,13 +89,19 @@ function depth(
 
 function roles_by_layer(study: Study): HTMLElement | null {
   if (!study.has_verdict()) return null;
+  const kinds = role_kinds().filter(({ role }) => study.heads.some((head) => study.role(head.name) === role));
   const data = study.attentions
     .flatMap((attention) =>
-      role_groups.map((group) => ({
-        layer: attention.name,
-        group: group.title,
-        heads: attention.heads.filter((head) => group_of(study.role(head.name)).id === group.id).length,
-      })),
+      kinds.flatMap(({ role }) =>
+        [false, true].map((hollow) => ({
+          layer: attention.name,
+          role,
+          hollow,
+          heads: attention.heads.filter(
+            ({ name }) => study.role(name) === role && study.on_probes_only(name) === hollow,
+          ).length,
+        })),
+      ),
     )
     .filter((d) => d.heads > 0);
   return figure(
@@ -103,7 +109,7 @@ function roles_by_layer(study: Study): HTMLElement | null {
       title: "What each layer does",
       name: "roles-by-layer",
       rows: () => data,
-      note: "Heads by their most special role.",
+      note: "Each head by its first role. Hollow: on probe sentences only.",
     },
     () => {
       const drawing = plot({
@@ -113,17 +119,19 @@ function roles_by_layer(study: Study): HTMLElement | null {
         marginLeft: 64,
         x: { label: "heads", labelArrow: "none", ticks: 6, tickFormat: "d" },
         y: { label: null, domain: study.attentions.map((attention) => attention.name) },
-        color: { domain: role_groups.map((g) => g.title), range: role_groups.map((g) => g.color) },
         marks: [
           Plot.barX(data, {
             y: "layer",
             x: "heads",
-            fill: "group",
-            order: role_groups.map((g) => g.title),
+            z: (d: { role: string; hollow: boolean }) => `${d.role} ${d.hollow}`,
+            fill: (d: { role: string; hollow: boolean }) => (d.hollow ? "var(--paper)" : role_color(d.role)),
+            stroke: (d: { role: string }) => role_color(d.role),
             insetTop: 2,
             insetBottom: 2,
-            insetRight: 1,
-            tip: true,
+            insetLeft: 0.5,
+            insetRight: 0.5,
+            channels: { role: "role" },
+            tip: { format: { fill: false, stroke: false, z: false } },
           }),
         ],
       });
@@ -155,7 +163,7 @@ function relation_depth(study: Study): HTMLElement | null {
         const all = attention.heads.map((head) => relations_of(study.record(head.name))[name]?.[way]).filter(Boolean);
         return {
           layer: attention.name,
-          relation: `${name} ${way === "to_head" ? "→ head" : "→ dependent"}`,
+          relation: relation_words(name, way),
           above: Math.max(...all.map((a: any) => a.accuracy - a.baseline)),
           accuracy: Math.max(...all.map((a: any) => a.accuracy)),
         };
@@ -173,17 +181,18 @@ function relation_depth(study: Study): HTMLElement | null {
       plot({
         label: "Relations over layers",
         width: 515,
-        height: 60 + 20 * order.length,
-        marginLeft: 150,
+        height: 60 + relation_rows().height * order.length,
+        marginLeft: relation_rows().margin,
         x: { label: null, domain: study.attentions.map((a) => a.name) },
         y: {
           label: null,
           domain: order.map((r) => {
             const [n, w] = r.split("/");
-            return `${n} ${w === "to_head" ? "→ head" : "→ dependent"}`;
+            return relation_words(n, w);
           }),
         },
         marks: [
+          relation_axis(),
           Plot.cell(
             data.filter((d) => d.above > 0),
             {
@@ -247,7 +256,7 @@ export function layers(study: Study): HTMLElement {
           "p",
           {},
           thin.length
-            ? `In ${plural(thin.length, "layer")} (${thin.join(", ")}) many heads could go, each for itself or while its twin stays. `
+            ? `In ${plural(thin.length, "layer")} (${thin.join(", ")}) many heads can be removed alone, or while a redundant head stays. `
             : "",
           freeze.length ? `In ${freeze.join(", ")} most heads only hang on places and marks.` : "",
         )
@@ -260,7 +269,7 @@ export function layers(study: Study): HTMLElement {
         study,
         "Importance over depth",
         "layers-importance",
-        "Rise of the loss when one head is closed; line: mean of the layer.",
+        "Rise of the loss when one head is ablated; line: mean of the layer.",
         value("ablation_zero"),
       ) ??
         depth(
@@ -274,14 +283,14 @@ export function layers(study: Study): HTMLElement {
         study,
         "Distance over depth",
         "layers-distance",
-        "How many tokens away heads look; line: mean of the layer.",
+        "How many tokens away heads attend; line: mean of the layer.",
         value("distance"),
       ),
       depth(
         study,
         "Entropy over depth",
         "layers-entropy",
-        "1: looks everywhere alike; line: mean of the layer.",
+        "1: attends everywhere alike; line: mean of the layer.",
         value("entropy_ratio"),
       ),
       relation_depth(study),

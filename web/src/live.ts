@@ -5,7 +5,8 @@ import { attentions_of, parse_head, type Study, tokens_of } from "./data";
 import { format, h, percent, picker, plural, shown_token } from "./dom";
 import { head_grid, type Grid } from "./head_grid";
 import { jobs } from "./jobs";
-import { role_groups, group_of } from "./roles";
+import { role_kinds } from "./roles";
+import { scrolls } from "./scrolling";
 import { on_select, select, selected } from "./selection";
 import { on_theme } from "./theme";
 import { hide_tip, show_tip } from "./tip";
@@ -193,14 +194,10 @@ export function live(study: Study): HTMLElement {
       h(
         "div",
         { class: "output gated" },
-        h(
-          "h4",
-          {},
-          seen.gated ? `With ${plural(Object.keys(gates).length, "gate")} changed` : "With heads switched off",
-        ),
+        h("h4", {}, seen.gated ? `With ${plural(Object.keys(gates).length, "gate")} changed` : "With heads ablated"),
         seen.gated
           ? output_of(seen.gated, most)
-          : h("p", { class: "note" }, "Choose a head below and close it, or close a layer or a role at once."),
+          : h("p", { class: "note" }, "Choose a head below and ablate it, or a layer or a role at once."),
       ),
     );
     paint();
@@ -261,7 +258,7 @@ export function live(study: Study): HTMLElement {
                 detail.querySelector<HTMLElement>(".toggle-head")?.focus();
               },
             },
-            value === 0 ? "Switch on" : "Switch off",
+            value === 0 ? "Restore" : "Ablate",
           ),
           h("label", { class: "picker" }, h("span", {}, "Gate"), slider, shown),
         ),
@@ -287,7 +284,7 @@ export function live(study: Study): HTMLElement {
     const names = Object.keys(gates);
     chips.replaceChildren(
       ...(names.length === 0
-        ? [h("span", { class: "note" }, "All heads are open.")]
+        ? [h("span", { class: "note" }, "All gates are 1.")]
         : [
             ...names.slice(0, 24).map((name) =>
               h(
@@ -295,14 +292,14 @@ export function live(study: Study): HTMLElement {
                 {
                   type: "button",
                   class: "chip",
-                  "aria-label": `Open ${name} again`,
+                  "aria-label": `Reset the gate of ${name}`,
                   onclick: () => set_gate(name, 1),
                 },
                 `${name} ${gates[name] === 0 ? "off" : format(gates[name])} ×`,
               ),
             ),
             ...(names.length > 24 ? [h("span", { class: "note" }, `and ${names.length - 24} more`)] : []),
-            h("button", { type: "button", class: "quiet reset", onclick: () => set_many(names, 1) }, "Open all"),
+            h("button", { type: "button", class: "quiet reset", onclick: () => set_many(names, 1) }, "Reset all"),
           ]),
     );
     paint();
@@ -332,28 +329,26 @@ export function live(study: Study): HTMLElement {
     draw_grid();
     if (!text.value) text.value = (first_text[served.task] ?? first_text.embed)(served.mask ?? "");
     const layers = [...new Set(heads.map((name) => name.slice(0, name.lastIndexOf(".H"))))];
-    const groups = role_groups.filter((group) =>
-      heads.some((name) => study.role(name) && group_of(study.role(name)).id === group.id),
-    );
+    const roles = role_kinds().filter(({ role }) => heads.some((name) => study.role(name) === role));
     let target = layers[0];
     const members = () =>
       target.startsWith("role:")
-        ? heads.filter((name) => study.role(name) && group_of(study.role(name)).id === target.slice(5))
+        ? heads.filter((name) => study.role(name) === target.slice(5))
         : heads.filter((name) => name.startsWith(`${target}.H`));
     tools.replaceChildren(
       picker(
         "All heads of",
         [
           { title: "Layers", choices: layers.map((name) => ({ value: name, text: name })) },
-          { title: "Roles", choices: groups.map((group) => ({ value: `role:${group.id}`, text: group.title })) },
+          { title: "Roles", choices: roles.map(({ role }) => ({ value: `role:${role}`, text: role })) },
         ],
         target,
         (value) => {
           target = value;
         },
       ),
-      h("button", { type: "button", class: "close-group", onclick: () => set_many(members(), 0) }, "Switch off"),
-      h("button", { type: "button", onclick: () => set_many(members(), 1) }, "Switch on"),
+      h("button", { type: "button", class: "close-group", onclick: () => set_many(members(), 0) }, "Ablate"),
+      h("button", { type: "button", onclick: () => set_many(members(), 1) }, "Restore"),
     );
     head = heads.includes(selected()) ? selected() : (heads[0] ?? "");
     grid?.mark(head);
@@ -411,10 +406,10 @@ export function live(study: Study): HTMLElement {
       h(
         "p",
         { class: "note" },
-        "Rows look at columns. Choose a head to see it large; in the grid, key 0 closes a head and 1 opens it.",
+        "Rows attend to columns. Choose a head to see it large; in the grid, key 0 ablates a head and key 1 restores it.",
       ),
       chips,
-      maps,
+      scrolls(maps),
     ),
     h("div", { style: { "margin-top": "14px" } }, detail),
     h("div", { style: { "margin-top": "14px" } }, runs.element),

@@ -1,5 +1,6 @@
 // What the head map can be coloured by: every number that there is about heads.
 import { number_of, type Study } from "./data";
+import { relation_words } from "./roles";
 
 export interface Measure {
   id: string;
@@ -14,9 +15,9 @@ export interface Measure {
 const about: { [name: string]: [string, string] } = {
   // title, what it is
   entropy: ["Entropy", "how widely it spreads its weight, in nats"],
-  entropy_ratio: ["Entropy, of the most there could be", "1: looks everywhere alike; 0: at one token"],
+  entropy_ratio: ["Entropy, of the most there could be", "1: attends everywhere alike; 0: to one token"],
   confidence: ["Confidence", "mean of the largest weight"],
-  distance: ["Distance", "how many tokens away it looks, on average"],
+  distance: ["Distance", "how many tokens away it attends, on average"],
   mass_previous: ["Weight on the previous token", "mean weight"],
   mass_self: ["Weight on the token itself", "mean weight"],
   mass_next: ["Weight on the next token", "mean weight"],
@@ -25,11 +26,11 @@ const about: { [name: string]: [string, string] } = {
   mass_special: ["Weight on special tokens", "mean weight"],
   mass_punctuation: ["Weight on punctuation", "mean weight"],
   mass_window: ["Weight within two tokens", "mean weight"],
-  rare_share: ["Looks at the rarest token", "share of rows"],
-  rare_chance: ["… by chance", "share of rows"],
+  rare_share: ["Attends to the rarest token", "share of tokens"],
+  rare_chance: ["… by chance", "share of tokens"],
   semantic: ["Similar meaning", "correlation of weights with the likeness of tokens"],
   contribution_norm: ["Size of what it adds", "as a share of the whole attention output"],
-  constancy: ["Constancy", "1: says the same everywhere"],
+  constancy: ["Constancy", "1: the same output everywhere"],
   direct_logit: ["Direct logit", "what it adds to the right next token"],
   diagonal: ["Diagonal", "weight near the diagonal, in cross attention"],
   induction: ["Induction", "weight on what followed the same token before"],
@@ -44,9 +45,9 @@ const about: { [name: string]: [string, string] } = {
   same_field: ["Words of one field", "share found, on the probes"],
   qk_rank: ["Rank of queries and keys", "effective rank of W_Q W_K'"],
   ov_rank: ["Rank of values and output", "effective rank of W_V W_O"],
-  copying: ["Copying", "1: says again what it reads; -1: the opposite"],
-  ablation_zero: ["Loss added by closing it", "how much the loss rises with the head at 0"],
-  ablation_mean: ["Loss added by its mean", "how much the loss rises with the head's mean in its place"],
+  copying: ["Copying", "1: writes what it reads; -1: the opposite"],
+  ablation_zero: ["Loss added by ablating it", "how much the loss rises without the head"],
+  ablation_mean: ["Loss added by mean ablation", "how much the loss rises with the head's mean output in its place"],
   gradient: ["Gradient", "size of the loss's slope in the head's gate"],
   gradient_normalised: ["Gradient, within the layer", "its gradient over that of all heads of the layer"],
 };
@@ -78,7 +79,7 @@ const group_title = (name: string) =>
       ? "What it knows"
       : weights.includes(name)
         ? "Its weights"
-        : "What it looks at";
+        : "What it attends to";
 
 /// Relations by name with both directions: from the treebank, else from the probes.
 export function relations_of(record: any): { [relation: string]: any } {
@@ -112,7 +113,7 @@ function all_measures(study: Study): Measure[] {
       id: "redundancy",
       title: "Redundancy",
       group: "How much it matters",
-      about: "likeness to the nearest head of its layer: 1 looks at the same",
+      about: "likeness to the nearest head of its layer, 1: attends to the same",
       value: (head) => {
         const near = study.nearest(head)[0];
         return near && 1 - near.js / Math.LN2;
@@ -146,7 +147,7 @@ function all_measures(study: Study): Measure[] {
     const [name, way] = relation.split("/");
     add({
       id: `relation/${relation}`,
-      title: `${name} ${way === "to_head" ? "→ its head" : "→ its dependent"}`,
+      title: relation_words(name, way),
       group: "Relations, above the best fixed offset",
       about: `accuracy on ${name}, above that of the best fixed offset`,
       around_zero: true,

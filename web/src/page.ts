@@ -10,7 +10,8 @@ import { live } from "./live";
 import { made } from "./made";
 import { pruning } from "./pruning";
 import { redundancy } from "./redundancy";
-import { head_of_address, select, selected } from "./selection";
+import { use_vocabulary } from "./roles";
+import { head_of_address, select } from "./selection";
 import { summary } from "./summary";
 import { is_dark, on_theme, start_theme, toggle_theme } from "./theme";
 import { training } from "./training";
@@ -32,7 +33,7 @@ function sections_of(study: Study, is_live: boolean): Section[] {
     list.push({
       id: "try",
       title: "Try it",
-      lead: "Type a sentence and watch every head; switch heads off and see what changes.",
+      lead: "Type a sentence and see what every head attends to; ablate heads and see what changes.",
       draw: () => live(study),
     });
   if (heads) {
@@ -40,7 +41,7 @@ function sections_of(study: Study, is_live: boolean): Section[] {
       {
         id: "heads",
         title: "All heads",
-        lead: "A row per layer, a cell per head. Point at one to read what it does; choose it to see why.",
+        lead: "A row per layer, a cell per head. Point at a head to read what it does; choose it to see why.",
         draw: () => head_map(study),
       },
       { id: "head", title: "", draw: () => head_page(study) },
@@ -59,7 +60,7 @@ function sections_of(study: Study, is_live: boolean): Section[] {
       {
         id: "redundancy",
         title: "Redundancy",
-        lead: "Heads that look at the same can often stand in for each other.",
+        lead: "Heads that attend to the same can often stand in for each other.",
         draw: () => redundancy(study),
       },
       {
@@ -71,7 +72,7 @@ function sections_of(study: Study, is_live: boolean): Section[] {
       {
         id: "pruning",
         title: "Pruning",
-        lead: "How many heads can go together, and what that gains.",
+        lead: "How many heads can be removed together, and what that saves.",
         draw: () => pruning(study),
       },
     );
@@ -81,8 +82,14 @@ function sections_of(study: Study, is_live: boolean): Section[] {
   return list;
 }
 
+function show_section(id: string) {
+  const to = document.getElementById(id);
+  to?.scrollIntoView();
+  to?.focus({ preventScroll: true });
+}
+
 /// What people see first is drawn first; the rest follows without keeping them waiting.
-async function draw_all(places: { section: Section; element: HTMLElement; link: HTMLElement | null }[]) {
+async function draw_all(study: Study, places: { section: Section; element: HTMLElement; link: HTMLElement | null }[]) {
   const pause = () => new Promise((resolve) => setTimeout(resolve));
   for (const { section, element, link } of places) {
     if (!["answer", "try", "heads"].includes(section.id)) await pause();
@@ -98,7 +105,10 @@ async function draw_all(places: { section: Section; element: HTMLElement; link: 
       element.remove();
       link?.remove();
     }
+    if (section.id === "head" && study.head(head_of_address())) show_section("head");
   }
+  const asked = places.find(({ section }) => `#${section.id}` === location.hash);
+  if (asked) show_section(asked.section.id);
   document.documentElement.dataset.drawn = "yes";
 }
 
@@ -106,13 +116,13 @@ function start() {
   start_theme();
   const data = given<Data>("headwise-data") ?? { schema: 1 },
     is_live = given<boolean>("headwise-live") === true;
+  use_vocabulary(data.vocabulary);
   const study = new Study(data),
     page = document.getElementById("page")!;
   const first_head = () => {
     const asked = head_of_address();
     if (study.head(asked)) return asked;
-    const ranking: string[] = data.verdict?.rankings?.ablation_zero ?? data.verdict?.rankings?.gradient ?? [];
-    return ranking.find((head) => study.head(head)) ?? study.heads[0]?.name ?? "";
+    return study.head(data.first_head ?? "") ? data.first_head! : (study.heads[0]?.name ?? "");
   };
   const title = study.name || data.training?.summary?.architecture || "";
   document.title = title ? `${title} · headwise` : "headwise";
@@ -135,9 +145,7 @@ function start() {
             href: `#${section.id}`,
             onclick: (event: Event) => {
               event.preventDefault();
-              const to = document.getElementById(section.id);
-              to?.scrollIntoView();
-              to?.focus({ preventScroll: true });
+              show_section(section.id);
             },
           },
           section.title,
@@ -200,9 +208,11 @@ function start() {
     main,
   );
   window.addEventListener("hashchange", () => {
-    if (study.head(head_of_address()) && head_of_address() !== selected()) select(head_of_address());
+    if (!study.head(head_of_address())) return;
+    select(head_of_address(), false);
+    show_section("head");
   });
-  void draw_all(places);
+  void draw_all(study, places);
 }
 
 start();

@@ -1,8 +1,8 @@
 // What can go: quality over heads removed, and what came of it.
 import * as Plot from "@observablehq/plot";
 import { type Study } from "./data";
-import { format, h } from "./dom";
-import { figure, plot } from "./figure";
+import { format, h, plural } from "./dom";
+import { figure, if_all_include_zero, plot } from "./figure";
 
 export interface Change {
   what: string;
@@ -10,11 +10,34 @@ export interface Change {
   after: number;
 }
 
-/// Before and after, from the pruned model, else from what the plan expects.
-export function changes(study: Study): Change[] {
+/// What the plan costs on examples that did not choose the heads; none were held out in studies of few texts.
+export function held_out_of(study: Study) {
+  const held_out = study.data.summary?.held_out;
+  return held_out && held_out.examples > 0 && typeof held_out.change === "number" ? held_out : null;
+}
+
+/// Before and after, from the study's summary, else from the pruned model, else from what the plan expects.
+function changes(study: Study): Change[] {
   const prune = study.data.summary?.prune,
+    savings = study.data.summary?.savings,
+    held_out = held_out_of(study),
     expected = study.data.plan?.expected ?? {},
     rows: Change[] = [];
+  if (savings) {
+    const add = (what: string, pair: any, scale = 1) => {
+      if (typeof pair?.before === "number" && typeof pair?.after === "number")
+        rows.push({ what, before: scale * pair.before, after: scale * pair.after });
+    };
+    add("heads", savings.heads);
+    add("parameters", savings.parameters);
+    add("bytes of weights", savings.bytes);
+    add("multiply-adds of the layers", savings.multiply_adds);
+    add(`ms for ${savings.seconds?.texts} × ${savings.seconds?.tokens} tokens`, savings.seconds, 1000);
+    if (held_out) add(`${held_out.task} loss, held-out examples`, held_out);
+    add("perplexity", held_out?.perplexity);
+    add(held_out?.score?.name ?? "score", held_out?.score);
+    return rows;
+  }
   if (prune?.before && prune?.after) {
     const { before, after } = prune;
     for (const [name, what] of [
@@ -60,7 +83,7 @@ function before_after(study: Study): HTMLElement | null {
   return h(
     "div",
     { class: "card" },
-    h("h3", {}, prune ? "Before and after" : "What the plan expects"),
+    h("h3", {}, prune || study.data.summary?.savings ? "Before and after" : "What the plan expects"),
     h(
       "table",
       {},
@@ -91,17 +114,57 @@ function before_after(study: Study): HTMLElement | null {
         ),
       ),
     ),
-    prune?.after?.loss
-      ? h("p", { class: "note" }, "The loss is of the texts that the heads were chosen by: on others it may rise more.")
+    prune?.after?.loss && !held_out_of(study)
+      ? h("p", { class: "note" }, "The loss is of the texts that chose the heads: on others it may rise more.")
       : null,
     prune?.proof
       ? h(
           "p",
           { class: "note" },
-          `Proof: the smaller model says what the original says with these heads switched off; largest difference ${prune.proof.max_difference === 0 ? "0" : prune.proof.max_difference.toExponential(1)} of the largest hidden state, on ${format(prune.proof.texts)} texts.`,
+          `Checked: the pruned model equals the original with these heads ablated; largest difference ${prune.proof.max_difference === 0 ? "0" : prune.proof.max_difference.toExponential(1)} of the largest hidden state, on ${format(prune.proof.texts)} texts.`,
         )
       : null,
   );
+}
+
+/// The plan beside as many heads removed at random, on held-out examples.
+function held_out_cost(study: Study): HTMLElement | null {
+  const held_out = held_out_of(study);
+  if (!held_out) return null;
+  const plan = { what: "this plan", change: held_out.change, low: held_out.low, high: held_out.high },
+    random = held_out.random;
+  const rows = [plan, ...(random ? [{ what: "random heads", change: random.median ?? random.change }] : [])];
+  return figure(
+    {
+      title: "The cost on held-out examples",
+      above: if_all_include_zero([plan], "the plan changes the loss"),
+      name: "held-out",
+      rows: () => rows,
+      note: `Change of the ${held_out.task ?? ""} loss on ${plural(held_out.examples, "example")} that did not choose the heads, with 95 % interval${random ? `; | the median of ${plural(random.draws, "draw")} of as many heads at random` : ""}.`,
+    },
+    () =>
+      plot({
+        label: `The plan changes the loss by ${format(held_out.change)} on held-out examples`,
+        width: 515,
+        height: 110,
+        marginLeft: 110,
+        x: { label: null, grid: true, ticks: 5, zero: true },
+        y: { domain: rows.map((row) => row.what), label: null, tickSize: 0 },
+        marks: [
+          Plot.ruleX([0], { stroke: "var(--line)" }),
+          Plot.ruleY([plan], {
+            y: "what",
+            x1: "low",
+            x2: "high",
+            stroke: "var(--accent)",
+            strokeOpacity: 0.45,
+            strokeWidth: 4,
+          }),
+          Plot.dot([plan], { y: "what", x: "change", r: 4.5, fill: "var(--accent)" }),
+          Plot.tickX(rows.slice(1), { y: "what", x: "change", stroke: "var(--ink)", strokeWidth: 2 }),
+        ],
+      }),
+  ).element;
 }
 
 function curves(study: Study): HTMLElement | null {
@@ -120,7 +183,7 @@ function curves(study: Study): HTMLElement | null {
       title: "Quality over heads removed",
       name: "pruning",
       rows: () => points,
-      note: `The ${task} loss without the first heads of each order; lower is better.${loss !== undefined ? " The ring is the chosen plan." : ""} An order that is no better than random says nothing.`,
+      note: `The ${task} loss without the first heads of each order; lower is better.${loss !== undefined ? " The ring is the chosen plan." : ""} An order that is no better than random tells nothing.`,
     },
     () =>
       plot({
@@ -168,7 +231,7 @@ function curves(study: Study): HTMLElement | null {
             ? Plot.text([{ removed, loss }], {
                 x: "removed",
                 y: "loss",
-                text: () => `${removed} go`,
+                text: () => `${removed} removed`,
                 dy: -18,
                 fontWeight: 600,
                 fill: "var(--strong)",
@@ -182,6 +245,8 @@ function curves(study: Study): HTMLElement | null {
 }
 
 export function pruning(study: Study): HTMLElement | null {
-  const parts = [curves(study), before_after(study)].filter((part): part is HTMLElement => part !== null);
+  const parts = [curves(study), held_out_cost(study), before_after(study)].filter(
+    (part): part is HTMLElement => part !== null,
+  );
   return parts.length ? h("div", { class: "cards" }, parts) : null;
 }

@@ -1,4 +1,4 @@
-// Which heads look at the same: the clustered matrix of divergences with its dendrogram.
+// Which heads attend to the same: the clustered matrix of divergences with its dendrogram.
 import { cluster, type Tree } from "./cluster";
 import { type Head, kind_title, type Matrix, type Study } from "./data";
 import { canvas_of, format, h, percent, picker, svg } from "./dom";
@@ -68,7 +68,7 @@ function dendrogram(tree: Tree, order: number[], cell: number, width: number): S
 }
 
 const alike = (js: number | null | undefined) =>
-  js == null ? "not measured" : `js ${format(js)}, look alike ${percent(1 - js / Math.LN2)}`;
+  js == null ? "not measured" : `js ${format(js)}, attention alike ${percent(1 - js / Math.LN2)}`;
 
 export function redundancy(study: Study): HTMLElement | null {
   const blocks = blocks_of(study);
@@ -94,7 +94,7 @@ export function redundancy(study: Study): HTMLElement | null {
       labels = cell >= 12;
     const { canvas, context } = canvas_of(n * cell, n * cell, {
       role: "img",
-      "aria-label": `Divergence of the ${n} heads of ${block.title}, those that look alike side by side`,
+      "aria-label": `Divergence of the ${n} heads of ${block.title}, similar ones side by side`,
     });
     let most = 1e-9; // one by one: there may be too many for arguments
     for (let a = 0; a < n; ++a) for (let b = 0; b < n; ++b) most = Math.max(most, js(a, b) ?? 0);
@@ -150,7 +150,7 @@ export function redundancy(study: Study): HTMLElement | null {
       {},
       clusters.length === 0
         ? study.has_verdict()
-          ? "No two heads of a layer are twins: none both look at the same and say the same."
+          ? "No two heads of a layer are redundant: none are alike in both attention and output."
           : ""
         : [
             "These can stand in for each other: ",
@@ -169,7 +169,7 @@ export function redundancy(study: Study): HTMLElement | null {
         h(
           "div",
           { class: "card-head" },
-          h("h3", {}, "Heads that look at the same"),
+          h("h3", {}, "Heads that attend to the same"),
           h(
             "div",
             { class: "controls" },
@@ -186,7 +186,7 @@ export function redundancy(study: Study): HTMLElement | null {
           h(
             "p",
             { class: "note" },
-            "Strong: they look at the same (Jensen-Shannon divergence of their weights, average linkage).",
+            "Strong: they attend to the same (Jensen-Shannon divergence of their weights, average linkage).",
           ),
           downloads("js", { svg: () => holder.querySelector("svg"), rows: () => closest.map((pair) => ({ ...pair })) }),
         ),
@@ -205,8 +205,8 @@ export function redundancy(study: Study): HTMLElement | null {
               "tr",
               {},
               h("th", {}, "heads"),
-              h("th", { class: "number" }, "look alike"),
-              h("th", { class: "number" }, "say alike"),
+              h("th", { class: "number" }, "attention alike"),
+              h("th", { class: "number" }, "output alike"),
             ),
           ),
           h(

@@ -1,132 +1,157 @@
-// The roles of heads: their letters, colours and words; see docs/judge.md.
+// The roles and standings of heads: what the program says about them; see docs/judge.md.
+import { type Role, type Study } from "./data";
+import { h } from "./dom";
+import { css, ink_on, is_dark, mix, on_theme, rgb } from "./theme";
 
-export interface RoleGroup {
-  id: string;
-  title: string;
-  color: string;
+/// A role as the library describes it.
+export interface RoleKind {
+  role: string;
+  letter: string;
+  color: string; // #rrggbb
+  group: string; // "positional"; "": none
   meaning: string;
-  roles: string[];
+  none: boolean; // says that the head has no role
+}
+export interface StandingKind {
+  standing: string;
+  removable: boolean; // alone, while all other heads stay
+  meaning: string;
+}
+export interface Vocabulary {
+  roles: RoleKind[];
+  standings: StandingKind[];
 }
 
-/// Few hues, told apart by the colour-blind, in the order of the legend; letters say the same.
-export const role_groups: RoleGroup[] = [
-  {
-    id: "position",
-    title: "Position",
-    color: "var(--role-position)",
-    meaning: "look at a fixed place nearby",
-    roles: ["previous", "next", "self", "offset", "window"],
-  },
-  {
-    id: "syntax",
-    title: "Syntax",
-    color: "var(--role-syntax)",
-    meaning: "find a syntactic relation",
-    roles: ["relation"],
-  },
-  {
-    id: "reference",
-    title: "Reference",
-    color: "var(--role-reference)",
-    meaning: "find the name behind a pronoun",
-    roles: ["coreference"],
-  },
-  {
-    id: "copy",
-    title: "Repetition",
-    color: "var(--role-copy)",
-    meaning: "find what came before",
-    roles: ["induction", "duplicate"],
-  },
-  {
-    id: "words",
-    title: "Words",
-    color: "var(--role-words)",
-    meaning: "look at rare or related words",
-    roles: ["rare", "semantic"],
-  },
-  {
-    id: "translation",
-    title: "Translation",
-    color: "var(--role-translation)",
-    meaning: "follow the source",
-    roles: ["alignment"],
-  },
-  {
-    id: "rest",
-    title: "Resting",
-    color: "var(--role-rest)",
-    meaning: "rest on delimiters, the first or the last token",
-    roles: ["delimiter", "first", "last"],
-  },
-  {
-    id: "broad",
-    title: "Broad",
-    color: "var(--role-broad)",
-    meaning: "look nearly everywhere alike",
-    roles: ["broad"],
-  },
-  {
-    id: "none",
-    title: "No clear role",
-    color: "var(--role-none)",
-    meaning: "show none of the roles that are looked for",
-    roles: ["noise", "unclear", "dead"],
-  },
-];
+let vocabulary: Vocabulary = { roles: [], standings: [] };
 
-const letters: { [role: string]: string } = {
-  dead: "X",
-  previous: "P",
-  next: "N",
-  self: "S",
-  offset: "O",
-  induction: "I",
-  duplicate: "U",
-  coreference: "C",
-  relation: "R",
-  alignment: "A",
-  rare: "T",
-  semantic: "M",
-  delimiter: "D",
-  first: "F",
-  last: "L",
-  window: "W",
-  broad: "B",
-  noise: "–",
-  unclear: "?",
+/// The library's list, and the colours that follow from it.
+export function use_vocabulary(given: Vocabulary | undefined) {
+  if (!given) return;
+  vocabulary = given;
+  const style = document.documentElement.style;
+  const set_colors = () => {
+    for (const { role, color } of vocabulary.roles) {
+      const shown = is_dark() ? on_dark(color) : rgb(color);
+      style.setProperty(`--role-${role}`, css(shown));
+      style.setProperty(`--on-role-${role}`, ink_on(shown));
+    }
+  };
+  on_theme(set_colors);
+  set_colors();
+}
+
+/// Greys sink into a dark page, colours stay.
+function on_dark(color: string) {
+  const channels = rgb(color),
+    chroma = (Math.max(...channels) - Math.min(...channels)) / 255;
+  return mix(channels, rgb("#171c22"), Math.min(0.9, Math.max(0.08, 0.95 - 6 * chroma)));
+}
+
+export const role_kinds = () => vocabulary.roles;
+export const standing_kinds = () => vocabulary.standings;
+const unknown: RoleKind = { role: "", letter: "·", color: "", group: "", meaning: "", none: true };
+export const role_kind = (role: string | undefined) =>
+  vocabulary.roles.find((kind) => kind.role === role) ?? { ...unknown, role: role ?? "" };
+export const can_be_removed = (standing: string | undefined) =>
+  vocabulary.standings.find((kind) => kind.standing === standing)?.removable === true;
+
+export const role_color = (role: string | undefined) => (role ? `var(--role-${role})` : "var(--accent)");
+export const role_ink = (role: string | undefined) => (role ? `var(--on-role-${role})` : "var(--paper)");
+
+/// The letter of a role in its colour; hollow: seen on probe sentences only.
+export function badge(role: string | undefined, hollow: boolean, more = "") {
+  return h(
+    "span",
+    {
+      class: `badge ${hollow ? "hollow" : ""} ${more}`.trim(),
+      style: { "--badge": role_color(role), "--on-badge": role_ink(role) },
+      "aria-hidden": "true",
+    },
+    role_kind(role).letter,
+  );
+}
+
+/// A role in words, with the full name of its relation.
+export const role_words = (role: Role) => [role.role, detail_words(role)].filter(Boolean).join(": ");
+export const detail_words = (role: Role) =>
+  role.role === "relation" && role.detail
+    ? relation_words(role.detail.split(" ")[0], role.detail.split(" ")[1] ?? "")
+    : (role.detail ?? "").replace(/_/g, " ");
+
+/// How many heads have each role as their first: on data, and on probe sentences only.
+export function role_counts(study: Study) {
+  return vocabulary.roles
+    .map((kind) => {
+      const heads = study.heads.filter((head) => study.role(head.name) === kind.role);
+      const probes = heads.filter((head) => study.on_probes_only(head.name)).length;
+      return { kind, data: heads.length - probes, probes };
+    })
+    .filter(({ data, probes }) => data + probes > 0);
+}
+
+/// https://universaldependencies.org/u/dep/
+const relations: { [relation: string]: string } = {
+  acl: "clausal modifier of a noun",
+  advcl: "adverbial clause",
+  advmod: "adverbial modifier",
+  amod: "adjectival modifier",
+  appos: "appositional modifier",
+  aux: "auxiliary",
+  case: "case marking",
+  cc: "coordinating conjunction",
+  ccomp: "clausal complement",
+  clf: "classifier",
+  compound: "compound",
+  conj: "conjunct",
+  cop: "copula",
+  csubj: "clausal subject",
+  dep: "unspecified dependency",
+  det: "determiner",
+  discourse: "discourse element",
+  dislocated: "dislocated element",
+  expl: "expletive",
+  fixed: "fixed expression",
+  flat: "flat expression",
+  goeswith: "goes with",
+  iobj: "indirect object",
+  list: "list",
+  mark: "subordinating marker",
+  nmod: "nominal modifier",
+  nsubj: "nominal subject",
+  nummod: "numeral modifier",
+  obj: "object",
+  obl: "oblique nominal",
+  orphan: "orphan",
+  parataxis: "parataxis",
+  punct: "punctuation",
+  reparandum: "overridden disfluency",
+  root: "root",
+  vocative: "vocative",
+  xcomp: "open clausal complement",
 };
-export const role_letter = (role: string) => letters[role] ?? "·";
-
-export const role_meaning: { [role: string]: string } = {
-  dead: "says the same everywhere, or adds nothing",
-  previous: "looks at the previous token",
-  next: "looks at the next token",
-  self: "looks at the token itself",
-  offset: "looks at one other fixed offset",
-  induction: "looks at what followed the same token before",
-  duplicate: "looks at an earlier copy of the same token",
-  coreference: "finds the name behind a pronoun",
-  relation: "finds a syntactic relation, better than any fixed offset",
-  alignment: "follows the order of the source, in cross attention",
-  rare: "looks at the rarest token",
-  semantic: "looks at words of similar meaning",
-  delimiter: "rests on special tokens and punctuation",
-  first: "looks at the first token",
-  last: "looks at the last token",
-  window: "stays within two tokens",
-  broad: "looks nearly everywhere alike",
-  noise: "no role, and the model does without it",
-  unclear: "no role, yet it matters, or that is not known",
+const subtypes: { [subtype: string]: string } = {
+  agent: "agent",
+  outer: "of an outer clause",
+  pass: "passive",
+  poss: "possessive",
+  preconj: "preconjunct",
+  predet: "predeterminer",
+  prt: "particle",
+  relcl: "relative clause",
+  tmod: "temporal",
+  npmod: "noun phrase",
+  unmarked: "unmarked",
 };
 
-export const group_of = (role: string | undefined): RoleGroup =>
-  role_groups.find((group) => role !== undefined && group.roles.includes(role)) ?? role_groups[role_groups.length - 1];
-
-export const standings = ["essential", "undecided", "replaceable", "harmful"];
-export const standing_meaning: { [standing: string]: string } = {
-  essential: "the loss rises by more than the tolerance without it",
-  undecided: "the data do not say whether it is needed",
-  replaceable: "the loss stays within the tolerance without it",
-  harmful: "the loss falls without it",
-};
+/// "numeral modifier" of nummod; "nominal subject, passive" of nsubj:pass; "" of what is not Universal Dependencies.
+export function relation_name(relation: string): string {
+  const [base, subtype] = relation.split(":");
+  if (!relations[base]) return "";
+  return relations[base] + (subtype ? `, ${subtypes[subtype] ?? subtype}` : "");
+}
+/// "nummod: numeral modifier → head"; `way` is "to_head" or "to_dependent".
+export function relation_words(relation: string, way: string): string {
+  const name = relation_name(relation),
+    arrow = way === "to_head" ? " → head" : way === "to_dependent" ? " → dependent" : "";
+  return `${relation}${name && name !== relation ? `: ${name}` : ""}${arrow}`;
+}

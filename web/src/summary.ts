@@ -1,104 +1,173 @@
-// The answer: three sentences and four numbers.
+// The answer: what the heads do, what can be removed, at what cost, what that saves, and how sure it is.
 import { type Study } from "./data";
-import { format, h, percent, plural, sentence_list } from "./dom";
-import { changes } from "./pruning";
-import { group_of, role_groups } from "./roles";
+import { format, h, percent, plural } from "./dom";
+import { held_out_of } from "./pruning";
+import { badge, can_be_removed, role_counts, standing_kinds } from "./roles";
+
+type Content = Node | string;
+interface Row {
+  id: string;
+  question: string;
+  answer: Content;
+  details: (Content | Content[] | undefined)[];
+}
+
+const attention_word = (study: Study) => (study.kinds().length > 1 ? "attention" : "layer");
+
+function what_they_do(study: Study): Row | null {
+  if (!study.has_verdict()) return null;
+  const counts = role_counts(study).filter(({ kind }) => !kind.none),
+    on_data = study.heads.filter((head) => study.has_role_on_data(head.name)).length,
+    on_probes = study.heads.filter((head) => study.on_probes_only(head.name)).length;
+  const found = counts.filter(({ data }) => data > 0).sort((a, b) => b.data - a.data);
+  const details: Row["details"] = [];
+  if (found.length)
+    details.push(
+      found.map(({ kind, data }) =>
+        h("span", { class: "key", title: kind.meaning }, badge(kind.role, false), `${kind.role} `, h("b", {}, data)),
+      ),
+    );
+  const rest = study.heads.length - on_data - on_probes;
+  details.push(
+    [
+      on_probes ? `${format(on_probes)} more on probe sentences only.` : "",
+      rest ? `${plural(rest, "head")} ${rest === 1 ? "shows" : "show"} none of the roles that are looked for.` : "",
+    ]
+      .filter(Boolean)
+      .join(" "),
+  );
+  return {
+    id: "roles",
+    question: "What the heads do",
+    answer: `${format(on_data)} of ${plural(study.heads.length, "head")} ${on_data === 1 ? "has" : "have"} a role.`,
+    details,
+  };
+}
+
+/// "1 essential, 53 replaceable, 4 harmful, 86 undecided: 106 texts are too few"
+function standings(study: Study): string {
+  const count = (standing: string | undefined) =>
+    study.heads.filter((head) => study.verdict(head.name)?.standing === standing).length;
+  const texts: number | undefined = study.data.evidence?.loss?.examples,
+    undecided = count("undecided"),
+    unmeasured = count(undefined);
+  const kinds = standing_kinds().map(({ standing }) => standing);
+  const said = [...kinds.filter((name) => name !== "undecided"), "undecided"]
+    .map((name) => ({ name, n: count(name) }))
+    .filter(({ n }) => n > 0)
+    .map(({ name, n }) => `${format(n)} ${name}`);
+  if (said.length === 0) return "How much the heads matter was not measured.";
+  if (unmeasured > 0) said.push(`${format(unmeasured)} not measured`);
+  return `${said.join(", ")}${undecided && texts ? `: ${plural(texts, "text")} ${texts === 1 ? "is" : "are"} too few` : ""}.`;
+}
+
+function what_can_go(study: Study): Row | null {
+  if (!study.has_verdict()) return null;
+  const removable = study.heads.filter((head) => can_be_removed(study.verdict(head.name)?.standing)).length,
+    measured = study.heads.some((head) => study.verdict(head.name)?.standing);
+  const all = study.heads.length,
+    dropped = study.dropped.size;
+  return {
+    id: "removable",
+    question: "What can be removed",
+    answer: words_of(study).importance || standings(study),
+    details: [
+      [
+        measured ? `${format(removable)} of ${plural(all, "head")} can be removed alone, while all others stay. ` : "",
+        dropped ? `The plan removes ${plural(dropped, "head")} together (${percent(dropped / all)}).` : "",
+      ],
+    ],
+  };
+}
+
+/// What the program says too, as sentences.
+function words_of(study: Study): { [about: string]: string } {
+  const sentence = (text: string) =>
+    text && `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/->/g, "→")}${text.endsWith(".") ? "" : "."}`;
+  const words: { [about: string]: string } = study.data.summary?.words ?? {};
+  return Object.fromEntries(Object.entries(words).map(([about, text]) => [about, sentence(text)]));
+}
+
+function cost(study: Study): Row | null {
+  const { cost: answer, meaning } = words_of(study),
+    before = study.data.summary?.prune?.before?.loss,
+    after = study.data.summary?.prune?.after?.loss;
+  if (answer) return { id: "cost", question: "At what cost", answer, details: [meaning ?? ""] };
+  if (!before || !after) return null;
+  return {
+    id: "cost",
+    question: "At what cost",
+    answer: `${before.task} loss ${format(before.value)} → ${format(after.value)}.`,
+    details: ["Measured on the texts that chose the heads: on others it may rise more."],
+  };
+}
+
+function savings(study: Study): Row | null {
+  const { savings: answer, limit, pays } = words_of(study),
+    before = study.data.summary?.prune?.before,
+    after = study.data.summary?.prune?.after;
+  if (answer || limit)
+    return { id: "savings", question: "What it saves", answer: answer || limit, details: [answer ? limit : "", pays] };
+  if (!before?.parameters || !after) return null;
+  return {
+    id: "savings",
+    question: "What it saves",
+    answer: `${percent(1 - after.parameters / before.parameters, 1)} of the parameters.`,
+    details: [],
+  };
+}
+
+function how_sure(study: Study): Row | null {
+  const { plan, summary, verdict } = study.data,
+    held_out = held_out_of(study),
+    details: string[] = [];
+  if (plan?.supported === false) details.push("The data do not support the plan: see above.");
+  else if (held_out?.random && study.dropped.size > 0) {
+    const random = held_out.random.median ?? held_out.random.change;
+    details.push(
+      held_out.change >= random
+        ? "On held-out examples the plan costs no less than as many heads at random."
+        : held_out.high < random
+          ? "On held-out examples the plan costs less than as many heads at random, beyond its 95 % interval."
+          : "On held-out examples the plan costs less than as many heads at random, but its interval includes them.",
+    );
+  } else if (summary?.held_out?.reason) details.push(summary.held_out.reason);
+  const passes = summary?.undecided?.heads > 0 ? summary?.undecided?.passes_half : undefined;
+  if (passes)
+    details.push(`About ${format(Math.ceil(passes))} passes over more texts would decide half of the undecided heads.`);
+  const correlation = verdict?.correlation?.gradient?.ablation_zero;
+  if (typeof correlation === "number")
+    details.push(
+      `Gradient and ablation agree on the order of heads with a rank correlation of ${correlation.toFixed(2)}.`,
+    );
+  if (details.length === 0) return null;
+  return { id: "sure", question: "How sure that is", answer: details[0], details: [details.slice(1).join(" ")] };
+}
+
+/// At the top, where the data do not support the plan.
+function unsupported(study: Study): HTMLElement | null {
+  if (study.data.plan?.supported !== false) return null;
+  const reasons: string[] = study.data.plan.reasons ?? [],
+    help: string = study.data.summary?.help ?? "";
+  return h(
+    "div",
+    { class: "notice", role: "note", "aria-label": "The plan is not supported" },
+    h("strong", {}, "The data do not support this plan."),
+    reasons.length
+      ? h(
+          "ul",
+          {},
+          reasons.map((reason) => h("li", {}, reason)),
+        )
+      : null,
+    help ? h("p", {}, help) : null,
+  );
+}
 
 interface Tile {
   number: string;
   what: string;
   detail?: string;
-}
-
-function counts(study: Study) {
-  return role_groups
-    .map((group) => ({
-      group,
-      n: study.heads.filter((head) => group_of(study.role(head.name)).id === group.id).length,
-    }))
-    .filter(({ n }) => n > 0)
-    .sort((a, b) => b.n - a.n);
-}
-
-function what_they_do(study: Study): string {
-  const found = counts(study),
-    clear = found.filter(({ group }) => group.id !== "none"),
-    unclear = found.find(({ group }) => group.id === "none")?.n ?? 0;
-  if (clear.length === 0) return "None of its heads shows one of the roles that are looked for.";
-  const said = clear
-    .slice(0, 3)
-    .map(
-      ({ group, n }) => `${n} ${n === 1 ? group.meaning.replace(/^(look|find|rest|follow)\b/, "$1s") : group.meaning}`,
-    );
-  const rest = clear.slice(3).reduce((sum, { n }) => sum + n, 0);
-  return `Of them, ${sentence_list(rest ? [...said, `${rest} do something else`] : said)}${unclear ? `; ${unclear} show no clear role` : ""}.`;
-}
-
-function what_can_go(study: Study): string {
-  const standing = (name: string) => study.heads.filter((head) => study.verdict(head.name)?.standing === name).length;
-  const free = standing("replaceable") + standing("harmful"),
-    known = study.heads.filter((head) => study.verdict(head.name)?.standing).length;
-  const words: string[] = [];
-  if (known > 0)
-    words.push(`Closed alone, ${format(free)} would hardly be missed and ${standing("essential")} are essential`);
-  if (study.dropped.size > 0)
-    words.push(`${known > 0 ? "t" : "T"}he plan takes out ${format(study.dropped.size)} together`);
-  return words.length ? `${words.join("; ")}.` : "How much they matter was not measured.";
-}
-
-function tiles(study: Study): Tile[] {
-  const all = study.heads.length,
-    verdict = study.has_verdict(),
-    list: Tile[] = [];
-  const found = new Map(changes(study).map((change) => [change.what, change]));
-  list.push({
-    number: format(all),
-    what: all === 1 ? "head" : "heads",
-    detail: `in ${plural(study.attentions.length, study.kinds().length > 1 ? "attention" : "layer")}`,
-  });
-  if (verdict) {
-    const clear = study.heads.filter((head) => group_of(study.role(head.name)).id !== "none").length,
-      top = counts(study)[0];
-    list.push({
-      number: format(clear),
-      what: "have a clear role",
-      detail: top ? `most often: ${top.group.title.toLowerCase()} (${top.n})` : undefined,
-    });
-  }
-  if (study.dropped.size > 0)
-    list.push({
-      number: format(study.dropped.size),
-      what: "go, by the plan",
-      detail: `${percent(study.dropped.size / all)} of all heads`,
-    });
-  else if (study.heads.some((head) => study.verdict(head.name)?.standing)) {
-    const free = study.heads.filter((head) =>
-      ["replaceable", "harmful"].includes(study.verdict(head.name)?.standing ?? ""),
-    ).length;
-    list.push({ number: format(free), what: "could go one by one", detail: `${percent(free / all)} of all heads` });
-  }
-  const speed = [...found.entries()].filter(([what]) => what.startsWith("ms for")).at(-1)?.[1],
-    parameters = found.get("parameters"),
-    loss = [...found.entries()].find(([what]) => what.endsWith("loss"))?.[1];
-  if (speed && speed.after > 0) {
-    const faster = speed.before / speed.after;
-    list.push({
-      number: `${faster.toFixed(2)}×`,
-      what: faster >= 1 ? "as fast" : "the speed",
-      detail: [
-        parameters ? `${percent(1 - parameters.after / parameters.before, 1)} fewer parameters` : "",
-        loss ? `${loss.what} ${format(loss.before)} → ${format(loss.after)}` : "",
-      ]
-        .filter(Boolean)
-        .join(", "),
-    });
-  } else if (parameters)
-    list.push({
-      number: percent(1 - parameters.after / parameters.before, 1),
-      what: "fewer parameters",
-      detail: loss ? `${loss.what} ${format(loss.before)} → ${format(loss.after)}` : undefined,
-    });
-  return list;
 }
 
 function training_tiles(training: any): Tile[] {
@@ -149,30 +218,61 @@ function training_tiles(training: any): Tile[] {
   return list;
 }
 
+function tiles(shown: Tile[]) {
+  return h(
+    "dl",
+    { class: "tiles" },
+    shown.map((tile) =>
+      h(
+        "div",
+        { class: "tile" },
+        h("dt", {}, tile.what),
+        h("dd", {}, h("b", {}, tile.number), tile.detail ? h("span", {}, tile.detail) : null),
+      ),
+    ),
+  );
+}
+
 export function summary(study: Study): HTMLElement {
-  const training = study.data.training;
-  const shown = study.heads.length ? tiles(study) : training ? training_tiles(training) : [];
+  if (study.heads.length === 0)
+    return h("div", {}, study.data.training ? tiles(training_tiles(study.data.training)) : null);
   const architecture = study.data.verdict?.model?.architecture ?? study.data.evidence?.model?.architecture;
-  const sentences =
-    study.heads.length === 0
-      ? []
-      : [
-          `${study.name || "This model"}${architecture ? ` (${architecture})` : ""} has ${plural(study.heads.length, "head")} in ${plural(study.attentions.length, study.kinds().length > 1 ? "attention" : "layer")}.`,
-          ...(study.has_verdict() ? [what_they_do(study), what_can_go(study)] : []),
-        ];
+  const rows = [what_they_do(study), what_can_go(study), cost(study), savings(study), how_sure(study)].filter(
+    (row): row is Row => row !== null,
+  );
   return h(
     "div",
     { class: "answer" },
-    sentences.length ? h("p", { class: "lead" }, sentences.join(" ")) : null,
+    h(
+      "h1",
+      {},
+      study.name || "This model",
+      h(
+        "span",
+        {},
+        `${architecture ? `${architecture}: ` : ""}${plural(study.heads.length, "head")} in ${plural(study.attentions.length, attention_word(study))}`,
+      ),
+    ),
+    unsupported(study),
     h(
       "dl",
-      { class: "tiles" },
-      shown.map((tile) =>
+      { class: "card answers" },
+      rows.map(({ id, question, answer, details }) =>
         h(
           "div",
-          { class: "tile" },
-          h("dt", {}, tile.what),
-          h("dd", {}, h("b", {}, tile.number), tile.detail ? h("span", {}, tile.detail) : null),
+          { "data-answer": id },
+          h("dt", {}, question),
+          h(
+            "dd",
+            {},
+            h("strong", {}, answer),
+            details
+              .filter(
+                (detail) =>
+                  detail !== undefined && (Array.isArray(detail) ? detail.some((one) => one !== "") : detail !== ""),
+              )
+              .map((detail) => h("p", {}, detail)),
+          ),
         ),
       ),
     ),

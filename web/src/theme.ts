@@ -52,8 +52,8 @@ export function toggle_theme() {
   apply(theme);
 }
 
-type Rgb = [number, number, number];
-const rgb = (hex: string): Rgb => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Rgb;
+export type Rgb = [number, number, number];
+export const rgb = (hex: string): Rgb => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Rgb;
 const ramps = {
   // from little to much; light on dark and dark on light
   light: ["#f3f5f8", "#cfdcea", "#9dbbd8", "#5f92bf", "#2f689b", "#163f66"].map(rgb),
@@ -76,5 +76,8 @@ export function color_of(t: number): Rgb {
   const mode = is_dark() ? "dark" : "light";
   return along(t < 0 ? warm[mode] : ramps[mode], Math.abs(t));
 }
+/// So far from one colour to another.
+export const mix = (from: Rgb, to: Rgb, t: number) =>
+  from.map((channel, c) => Math.round(channel + t * (to[c] - channel))) as Rgb;
 export const css = ([r, g, b]: Rgb) => `rgb(${r} ${g} ${b})`;
 export const ink_on = ([r, g, b]: Rgb) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14181d" : "#ffffff");

@@ -34,7 +34,7 @@ export async function open_page(url, { allow = [], timeout = 30_000, ...options 
   page.on("request", (request) => {
     const asked = request.url();
     if (
-      asked === url ||
+      asked === url.split("#")[0] ||
       asked.startsWith("data:") ||
       asked.startsWith("blob:") ||
       (own !== "null" && new URL(asked).origin === own)

@@ -11,6 +11,7 @@ import {
   made_up_training,
   minilm_study,
   report,
+  run,
   small_study,
   url_of,
 } from "./studies.mjs";
@@ -58,8 +59,11 @@ async function all_sections(url, sections = study_sections) {
 }
 
 test("every section of a small model's study", async () => {
-  const { page, done } = await all_sections(report(small_study("bert")));
+  const url = report(small_study("bert")),
+    { page, done } = await all_sections(url);
   assert.match(await text_of(page, "#answer"), /heads/);
+  assert.match(await text_of(page, "#made"), /lines\.txt/);
+  assert.ok(!readFileSync(new URL(url), "utf8").includes(folder), "a path of this machine");
   await done();
 });
 
@@ -162,7 +166,7 @@ test("pick a measure, open a head, hover, filter, dark", async () => {
   const lines = await page.locator("#head .lines path").count();
   await page.locator("#head .tokens.left .token").nth(3).hover();
   assert.ok((await page.locator("#head .lines path").count()) < lines);
-  assert.match(await text_of(page, "#head .attention [role=status]"), /looks at/);
+  assert.match(await text_of(page, "#head .attention [role=status]"), /attends to/);
   await page.locator("#head canvas.matrix").hover();
   assert.match(await text_of(page, ".tip"), /→.*%/);
   await page.click("#head [data-step='1']");
@@ -225,7 +229,7 @@ test("the keyboard alone", async () => {
   for (let i = 0; i < 60 && !(await page.evaluate(() => document.activeElement?.matches("#head .token"))); ++i)
     await page.keyboard.press("Tab");
   await page.keyboard.press("ArrowDown");
-  assert.match(await text_of(page, "#head .attention [role=status]"), /the looks at/);
+  assert.match(await text_of(page, "#head .attention [role=status]"), /the attends to/);
   await done();
 });
 
@@ -327,20 +331,232 @@ test("it prints: all sections, in light colours", async () => {
   await done();
 });
 
-test("a narrow screen", async () => {
-  const { page, done } = await open_page(
-    report(
-      made_up_study("narrow", [
-        ["L0", 12],
-        ["L1", 12],
-      ]),
-    ),
-    { viewport: { width: 400, height: 800 } },
+const square = (layers, heads) => Array.from({ length: layers }, (_, l) => [`L${l}`, heads]);
+const phone = { viewport: { width: 390, height: 844 } };
+const in_view = (page, selector) =>
+  page.$eval(selector, (element) => {
+    const { top, left, right } = element.getBoundingClientRect();
+    return top > -2 && top < 0.5 * window.innerHeight && left >= 0 && right <= window.innerWidth;
+  });
+
+test("a phone: the whole map, and all of the navigation", async () => {
+  const { page, done } = await open_page(report(made_up_study("phone", square(3, 16))), phone);
+  const outside = await page.$$eval("#heads [data-head], nav a, header.top > button, #answer dd", (found) =>
+    found
+      .filter((one) => {
+        const { left, right } = one.getBoundingClientRect();
+        return left < 0 || right > window.innerWidth;
+      })
+      .map((one) => one.textContent),
   );
+  assert.deepEqual(outside, []);
+  assert.ok((await page.locator("nav a").count()) > 5);
+  assert.ok(await page.locator("#heads .scroll-hint").isHidden());
   assert.ok(
     await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
     "wider than the screen",
   );
+  await done();
+
+  const wide = await open_page(report(made_up_study("wide-map", square(2, 40))), phone);
+  assert.match(await text_of(wide.page, "#heads .scroll-hint"), /scroll it sideways/);
+  await wide.page.$eval("#heads .scroller", (scroller) => scroller.scrollTo({ left: 1e4 }));
+  await wide.page.waitForSelector("#heads .more-before:not(.more-after)");
+  await wide.done();
+});
+
+test("the address names a head: it opens and is scrolled to", async () => {
+  const url = report(
+    made_up_study("address", [...square(8, 12).map(([name, n]) => [`enc.${name}`, n]), ["dec.L3", 4], ["cross.L3", 4]]),
+  );
+  for (const options of [{}, phone]) {
+    const { page, done } = await open_page(`${url}#dec.L3.H1`, options);
+    assert.match(await text_of(page, "#head h2"), /dec\.L3\.H1/);
+    assert.ok(await in_view(page, "#head h2"), "scrolled to the head");
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await page.evaluate(() => (location.hash = "#enc.L7.H10"));
+    await page.waitForFunction(() => document.querySelector("#head h2").textContent.includes("enc.L7.H10"));
+    assert.ok(await in_view(page, "#head h2"), "scrolled to the next head");
+    assert.equal(await page.getAttribute('#heads [data-head="enc.L7.H10"]', "aria-selected"), "true");
+    await done();
+  }
+  const { page, done } = await open_page(`${url}#pruning`);
+  assert.ok(await in_view(page, "#pruning h2"), "scrolled to a section");
+  await done();
+});
+
+/// A study of three heads with known roles.
+const known_roles = (parts) => {
+  const role = (name, source, detail) => ({
+    role: name,
+    ...(detail ? { detail } : {}),
+    score: 0.7,
+    baseline: 0.2,
+    low: 0.6,
+    high: 0.8,
+    n: 400,
+    source,
+  });
+  const roles = {
+    "L0.H0": [role("relation", "probes", "nummod to_head")],
+    "L0.H1": [role("coreference", "probes"), role("delimiter", "data", "[SEP]")],
+    "L0.H2": [role("relation", "data", "nsubj to_dependent")],
+    "L0.H3": [role("previous", "data")],
+    "L1.H0": [role("rare", "probes")],
+  };
+  for (const head of parts.verdict.heads) head.roles = roles[head.head] ?? [role("unclear", "data")];
+};
+
+test("roles on probe sentences only are hollow, and counted apart", async () => {
+  const { page, done } = await open_page(report(made_up_study("hollow", square(2, 4), { change: known_roles })));
+  const cell = (head) => page.locator(`#heads [data-head="${head}"]`);
+  const look = (head) =>
+    cell(head).evaluate((one) => {
+      const { backgroundColor, boxShadow } = getComputedStyle(one);
+      return { filled: backgroundColor !== "rgba(0, 0, 0, 0)", outlined: boxShadow !== "none", text: one.innerText };
+    });
+  assert.deepEqual(await look("L0.H0"), { filled: false, outlined: true, text: "R" });
+  assert.deepEqual(await look("L1.H0"), { filled: false, outlined: true, text: "T" });
+  assert.deepEqual(await look("L0.H2"), { filled: true, outlined: false, text: "R" });
+  assert.deepEqual(await look("L0.H1"), { filled: true, outlined: false, text: "D" }); // a role on data comes first
+  const answer = await text_of(page, "[data-answer=roles]");
+  assert.match(answer, /3 of 8 heads have a role/);
+  assert.match(answer, /2 more on probe sentences only/);
+  assert.match(answer, /relation\s+1\s/);
+  assert.match(await text_of(page, "#heads .legend"), /hollow: on probe sentences only\s+2/);
+  await page.click("#heads .legend [data-role=probes]");
+  assert.deepEqual(await page.$$eval("#heads .cell:not(.out)", (found) => found.map((one) => one.dataset.head)), [
+    "L0.H0",
+    "L1.H0",
+  ]);
+  await page.click("#heads .legend [data-role=probes]");
+  // Hollow is a matter of roles, not of measures.
+  await page.selectOption("#heads select", "entropy");
+  assert.ok((await look("L0.H0")).filled);
+  await cell("L0.H0").click();
+  assert.match(await text_of(page, "#head .roles"), /on probe sentences only/);
+  assert.equal(await page.locator("#head h2 .badge.hollow").count(), 1);
+  await done();
+});
+
+test("one vocabulary: names, letters and filters are the program's", async () => {
+  const { page, done } = await open_page(report(made_up_study("words", square(2, 4), { change: known_roles })));
+  const program_roles = run("judge", "--roles");
+  for (const key of await page.$$eval("#heads .legend [data-role]:not([data-role=probes])", (found) =>
+    found.map((one) => ({ role: one.dataset.role, letter: one.querySelector(".badge").textContent })),
+  ))
+    assert.ok(program_roles.includes(` ${key.letter}  ${key.role} `), `${key.letter} ${key.role}`);
+  const found = async (text) => {
+    await page.fill("#heads input[type=search]", text);
+    return page.$$eval("#heads .cell:not(.out)", (cells) => cells.map((one) => one.dataset.head).join(" "));
+  };
+  assert.equal(await found("role:relation"), "L0.H0 L0.H2");
+  assert.equal(await found("role:syntactic"), "L0.H0 L0.H2");
+  assert.equal(await found("role:positional"), "L0.H3");
+  assert.equal(await found("role:delimiter"), "L0.H1");
+  assert.equal(await found("role:prev"), "L0.H3"); // while it is typed
+  assert.equal(await found("role:syntax"), "");
+  assert.equal(await found("role:relation, L1.H0"), "L0.H0 L0.H2 L1.H0");
+  assert.equal(await found("L1"), "L1.H0 L1.H1 L1.H2 L1.H3");
+  assert.equal(await found("numeral modifier"), "L0.H0");
+  assert.match(await text_of(page, "#heads [role=status]"), /1 of 8/);
+  await page.click('#heads [data-head="L0.H2"]');
+  assert.match(await text_of(page, "#head .roles"), /nsubj: nominal subject → dependent/);
+  await done();
+});
+
+test("the answer comes first: cost beside random heads, and what does not support it", async () => {
+  const shown = await open_page(report(made_up_study("answered", square(2, 4))));
+  for (const [id, words] of Object.entries({
+    roles: /of 8 heads have a role/,
+    removable: /1 essential, 2 undecided: 100 texts are too few/,
+    cost: /4\.8 % on 104 held-out texts; random heads/,
+    savings: /saves 6 %[\s\S]*removing every head saves no more[\s\S]*It pays/,
+    sure: /costs less than as many heads at random, beyond its 95 % interval/,
+  }))
+    assert.match(await text_of(shown.page, `[data-answer=${id}]`), words);
+  assert.equal(await shown.page.locator("#answer .notice").count(), 0);
+  assert.match(await text_of(shown.page, "#pruning"), /The cost on held-out examples[\s\S]*104 examples/);
+  await shown.done();
+
+  const change = ({ plan, summary, verdict }) => {
+    plan.supported = false;
+    plan.reasons = ["86 of 144 heads are undecided"];
+    summary.help = "About 900 more sentences: --input FILE";
+    summary.words = {};
+    summary.held_out = { examples: 0, reason: "there is only one text" };
+    const standings = ["essential", "replaceable", "harmful", "undecided", "undecided"];
+    verdict.heads.forEach((head, i) => (head.standing = standings[i % 5]));
+  };
+  const { page, done } = await open_page(report(made_up_study("unsupported", square(2, 5), { change })));
+  const notice = await text_of(page, "#answer .notice");
+  assert.match(notice, /do not support this plan[\s\S]*86 of 144 heads[\s\S]*About 900 more sentences/);
+  assert.ok(
+    await page.evaluate(() => {
+      const top = (selector) => document.querySelector(selector).getBoundingClientRect().top;
+      return top("#answer .notice") < top("#answer [data-answer]");
+    }),
+    "above the answers",
+  );
+  assert.match(
+    await text_of(page, "[data-answer=removable]"),
+    /2 essential, 2 replaceable, 2 harmful, 4 undecided: 100 texts are too few\.\s+4 of 10 heads can be removed alone/,
+  );
+  assert.equal(await page.locator("[data-answer=cost]").count(), 0);
+  await done();
+});
+
+test("where no interval excludes 0, the figure says so", async () => {
+  const change = ({ evidence, verdict }) => {
+    for (const list of [evidence.heads, verdict.heads.map((head) => head.importance)])
+      for (const { ablation_zero } of list) Object.assign(ablation_zero, { low: -0.01, high: 0.05 });
+  };
+  const { page, done } = await open_page(report(made_up_study("crossing", square(2, 4), { change })));
+  assert.match(await text_of(page, "#importance .above"), /Every interval includes 0/);
+  assert.match(await text_of(page, "#head .above"), /Every interval includes 0/);
+  await done();
+  const clear = await open_page(report(made_up_study("not-crossing", square(2, 4))));
+  assert.equal(await clear.page.locator(".above").count(), 0);
+  await clear.done();
+});
+
+test("attention without special tokens", async () => {
+  const { page, done } = await open_page(report(made_up_study("special", square(2, 4))));
+  const tokens = () => page.locator("#head .tokens.left .token").allInnerTexts(),
+    toggle = page.locator("#head .special-toggle input");
+  assert.equal((await tokens()).length, 16);
+  assert.equal((await tokens())[0], "[CLS]");
+  await toggle.check();
+  assert.equal((await tokens()).length, 14);
+  assert.ok(!(await page.locator("#head .attention").innerText()).includes("[CLS]"));
+  assert.match(await text_of(page, "#head .special-toggle"), /scaled to sum to 1[\s\S]*% of the weight is on special/);
+  assert.equal(await page.evaluate(() => document.activeElement?.type), "checkbox");
+  // Each token has one large weight: it is all that is left, if it is not on a special token.
+  const said = [];
+  for (let i = 0; i < 14; ++i) {
+    await page.locator("#head .tokens.left .token").nth(i).hover();
+    said.push(await text_of(page, "#head .attention [role=status]"));
+  }
+  assert.ok(said.every((words) => /\b(100|0)\s%,/.test(words)) && said.some((words) => /100\s%/.test(words)), said[0]);
+  await page.click("#head [data-step='1']");
+  assert.equal((await tokens()).length, 14); // chosen once for all heads
+  await toggle.uncheck();
+  assert.equal((await tokens()).length, 16);
+  await done();
+});
+
+test("no path of a machine is on the page", async () => {
+  const change = ({ evidence, summary }) => {
+    evidence.corpus.text.name = "/home/someone/reviews of films.txt";
+    evidence.corpus.treebank = { name: "../shared/ud/dev.conllu", sha256: "0", texts: 3, tokens: 30 };
+    summary.made.command = "headwise study org/model --input '/home/someone/reviews of films.txt' --data ~/x/y.tsv";
+  };
+  const url = report(made_up_study("paths", square(2, 4), { change })),
+    { page, done } = await open_page(url);
+  const made = await text_of(page, "#made");
+  assert.match(made, /reviews of films\.txt[\s\S]*dev\.conllu/);
+  assert.match(made, /headwise study org\/model --input 'reviews of films\.txt' --data y\.tsv/);
+  assert.doesNotMatch(readFileSync(new URL(url), "utf8").split('id="headwise-data"')[1], /someone|shared|~\//);
   await done();
 });
 

@@ -9,15 +9,16 @@ if (!study) {
   console.error("usage: ./dev page --screenshots STUDY");
   process.exit(2);
 }
-const head = process.env.HEADWISE_HEAD ?? "L3.H1",
+const head = process.env.HEADWISE_HEAD, // else the one that the page opens with
   url = report(study),
-  size = { viewport: { width: 1180, height: 1010 }, reducedMotion: "reduce" };
+  size = { viewport: { width: 1180, height: 1120 }, reducedMotion: "reduce" },
+  phone = { viewport: { width: 390, height: 844 }, reducedMotion: "reduce" };
 
 const still = ".top { position: static !important; }"; // pictures of parts show no header
 
 async function shoot(page, name, selector, { below = 0, height } = {}) {
   const top = await page.evaluate(() => window.scrollY);
-  const box = selector ? await page.locator(selector).boundingBox() : { x: 0, y: 0, width: 1180, height: 1010 };
+  const box = selector ? await page.locator(selector).boundingBox() : { x: 0, y: 0, ...page.viewportSize() };
   const margin = selector ? 14 : 0;
   await page.screenshot({
     path: join(out, `${name}.png`),
@@ -36,7 +37,7 @@ async function shoot(page, name, selector, { below = 0, height } = {}) {
   const { page, done } = await open_page(url, size);
   await shoot(page, "report");
   await page.addStyleTag({ content: still });
-  if (await page.locator(`#heads [data-head="${head}"]`).count()) await page.click(`#heads [data-head="${head}"]`);
+  if (head) await page.click(`#heads [data-head="${head}"]`);
   await page.mouse.move(2, 2);
   await shoot(page, "report-head", "#head", { height: 900 });
   await shoot(page, "report-pruning", "#pruning");
@@ -50,12 +51,19 @@ async function shoot(page, name, selector, { below = 0, height } = {}) {
   await shoot(page, "report-dark", "#heads");
   await done();
 }
+{
+  const { page, done } = await open_page(url, phone);
+  await page.locator("#heads").scrollIntoViewIfNeeded();
+  await page.addStyleTag({ content: still });
+  await shoot(page, "report-phone", "#heads");
+  await done();
+}
 if (process.env.HEADWISE_SERVER) {
   const { page, done } = await open_page(process.env.HEADWISE_SERVER, size);
   await page.addStyleTag({ content: still });
   await page.waitForSelector("#try .output li, #try .output p.big");
   await page.fill("#try textarea", "The cat sat on the mat because it was tired.");
-  await page.click(`#try [data-head="${head}"]`);
+  await page.click(`#try [data-head="${head ?? "L3.H1"}"]`);
   await page.click("#try .toggle-head");
   await page.waitForSelector("#try .output.gated li, #try .output.gated p.big");
   await page.mouse.move(2, 2);

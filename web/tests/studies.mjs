@@ -117,8 +117,9 @@ const roles = [
   "noise",
 ];
 
-/// Evidence, verdict, plan and samples of a model that there is not. `attentions`: [["enc.L0", 8], ["cross.L0", 3], …]
-export function made_up_study(name, attentions, { tokens, target_tokens, wordy = relations.length } = {}) {
+/// Evidence, verdict, plan, samples and summary of a model that there is not. `attentions`: [["enc.L0", 8], ["cross.L0", 3], …]
+/// `change` edits the parts before they are written.
+export function made_up_study(name, attentions, { tokens, target_tokens, wordy = relations.length, change } = {}) {
   const out = join(folder, name),
     next = random(7);
   mkdirSync(out, { recursive: true });
@@ -215,7 +216,8 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
     layers: [],
     clusters: [[heads[0], heads[1]]],
     heads: records.map((record) => {
-      const role = roles[Math.floor(next() * roles.length)];
+      const role = roles[Math.floor(next() * roles.length)],
+        source = ["relation", "coreference", "rare"].includes(role) && next() < 0.3 ? "probes" : "data";
       return {
         head: record.head,
         roles: [
@@ -227,7 +229,7 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
             low: 0.45,
             high: 0.55,
             n: 400,
-            source: "data",
+            source,
           },
         ],
         importance: { gradient: record.gradient, ablation_zero: record.ablation_zero, entropy: record.entropy },
@@ -271,12 +273,38 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
     schema: 1,
     samples: [0, 1].map(() => ({
       tokens: source,
-      ...(target_tokens ? { target_tokens: target } : {}),
+      special: [0, source.length - 1],
+      ...(target_tokens ? { target_tokens: target, target_special: [0] } : {}),
       maps: Object.fromEntries(heads.map((head) => [head, map(head)])),
     })),
   };
-  for (const [part, value] of Object.entries({ evidence, verdict, plan, samples }))
-    writeFileSync(join(out, `${part}.json`), JSON.stringify(value));
+  const summary = {
+    schema: 1,
+    held_out: {
+      examples: 104,
+      chosen_on: 100,
+      task: "lm",
+      before: 3.1,
+      after: 3.25,
+      change: 0.15,
+      low: 0.12,
+      high: 0.18,
+      random: { change: 0.4, median: 0.38, draws: 10 },
+      perplexity: { before: 22.2, after: 25.8 },
+    },
+    words: {
+      importance: "1 essential, 2 undecided: 100 texts are too few",
+      cost: "The plan raises the lm loss by 4.8 % on 104 held-out texts; random heads raise it by 12 %",
+      meaning: "perplexity 22.2 → 25.8",
+      savings: "The plan saves 6 % of the parameters and 11 % of the time",
+      limit: "Attention is 31 % of the parameters: removing every head saves no more",
+      pays: "It pays for texts of more than 64 tokens",
+    },
+    made: { command: "headwise study /home/someone/models/made-up --input /home/someone/texts.txt -o /tmp/study" },
+  };
+  const parts = { evidence, verdict, plan, samples, summary };
+  change?.(parts);
+  for (const [part, value] of Object.entries(parts)) writeFileSync(join(out, `${part}.json`), JSON.stringify(value));
   return out;
 }
 

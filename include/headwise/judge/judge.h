@@ -25,6 +25,7 @@ struct RoleKind {
   std::string_view group{};  // "positional", "syntactic"; empty: none
   bool fixed = false;        // hangs on places and marks, not on what words say
   std::string_view meaning{};
+  bool none = false;  // says that the head has no role
 };
 
 /// All of them, from the special to the general: the order in which a head's roles are listed.
@@ -33,6 +34,18 @@ std::span<const RoleKind> role_kinds();
 
 /// By its name; throws Error that lists the names.
 const RoleKind& role_kind(std::string_view name);
+
+/// A class of importance, in the order of legends.
+struct StandingKind {
+  Standing standing = Standing::undecided;
+  bool removable = false;  // a head of this standing can be removed alone
+  std::string_view meaning{};
+};
+std::span<const StandingKind> standing_kinds();
+
+/// Whether the head can be removed while all others stay. False where its ablation was not
+/// measured.
+bool can_be_removed(const HeadVerdict& head);
 
 /// A number that verdicts hang on.
 struct Threshold {

@@ -70,6 +70,8 @@ class Tokenizer {
   std::string token(int32_t id) const;  // as stored: "##ing", "Ġthe", "▁a"; empty if there is none
   std::optional<int32_t> id(std::string_view token) const;
   bool is_special(int32_t id) const;
+  /// Where ids are special, ascending.
+  std::vector<int64_t> special_positions(std::span<const int32_t> ids) const;
   const SpecialTokens& special_tokens() const;
   std::string kind() const;  // "WordPiece", "BPE", "byte-level BPE", "Unigram", "SentencePiece", …
 

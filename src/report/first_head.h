@@ -1,0 +1,17 @@
+// The head that a page opens with.
+#pragma once
+
+#include <string>
+
+#include "headwise/judge/verdict.h"
+
+namespace headwise {
+
+/// The head with the most interesting role. Roles that were seen on data come before those of
+/// probes; roles that hang on what words say before those that hang on places; heads that matter
+/// (the first half of the ranking by ablation, else by gradient) before others. Among equals, the
+/// role that lies farthest above its baseline, by the lower end of its interval. Without any role,
+/// the head that matters most; "" without heads.
+std::string first_head(const Verdict& verdict);
+
+}  // namespace headwise
