@@ -32,7 +32,8 @@ bool is_printable(std::string_view value) {
   if (value.empty() || value.size() > kLongestValue || !text::is_valid_utf8(value)) return false;
   for (size_t at = 0; at < value.size();) {
     const char32_t c = text::next_char(value, at);
-    const bool ends_line = c == 0x2028 || c == 0x2029, is_character = (c & 0xFFFE) != 0xFFFE;
+    const bool ends_line = c < 0x20 || c == 0x2028 || c == 0x2029;
+    const bool is_character = (c & 0xFFFE) != 0xFFFE;
     if (ends_line || !is_character || (text::flags_of(c) & text::kControl) != 0) return false;
   }
   return true;

@@ -180,7 +180,8 @@ std::string what_it_cost(const PruneReport& report) {
     text += "No loss was measured.\n";
   }
   if (!report.speed.empty()) {
-    text += fmt::format("Times are medians with {} threads on one machine.\n", threads());
+    text += fmt::format("Times are medians of passes with {} threads, before and after in turns.\n",
+                        threads());
   }
   return text + fmt::format(
                     "Equality check{}: on {} {} ({} tokens) the hidden states of this model are "
@@ -255,7 +256,7 @@ void write_model_card(const fs::path& folder, const PruneReport& report) {
   const std::string config = read_file(folder / "config.json", kLargestConfig);
   const std::string loader = auto_class(config);
   const std::string original =
-      report.original.empty() ? "a model" : fmt::format("`{}`", report.original);
+      report.original.empty() ? "the original model" : fmt::format("`{}`", report.original);
   std::string text = metadata(folder, report, !loader.empty());
   text +=
       fmt::format("{}\n\n# {} with {} of {} attention heads\n\n", kCardMark,

@@ -144,6 +144,7 @@ def check_card(program: str, source: pathlib.Path, form: str, folder: pathlib.Pa
 
 def main() -> int:
     program, model = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
+    sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # onnx.py there is not the package
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     warnings.simplefilter("ignore")
