@@ -69,7 +69,7 @@ inline std::vector<float> gates_without(const Model& model, const std::vector<st
 inline PruneProof prune_to(const std::filesystem::path& folder,
                            const std::vector<std::string>& drop, const std::filesystem::path& out,
                            const PruneOptions& options = {}) {
-  return prune(Model::load(folder), folder, drop, out, options).proof;
+  return prune(Model::load(folder), folder, drop, out, options).report.proof;
 }
 
 }  // namespace headwise

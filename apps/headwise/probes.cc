@@ -14,6 +14,7 @@
 #include "headwise/core/error.h"
 #include "headwise/text/sample_text.h"
 #include "io/file.h"
+#include "io/folder_lock.h"
 #include "json_writer.h"
 #include "verb.h"
 
@@ -133,6 +134,7 @@ void write_probes(const ProbesOptions& options, CommonOptions common) {
                       .fields = probe_fields(lexicon, options.count, common.seed),
                       .rare = probe_rare(lexicon, options.count, common.seed)};
   make_folder(folder);
+  const FolderLock lock(folder);
   write_file_whole(folder / "sentences.conllu", to_conllu(probes.sentences));
   write_file_whole(folder / "coreference.tsv", to_gap(probes.coreference));
   write_file_whole(folder / "fields.tsv", to_tsv(probes.fields));

@@ -25,6 +25,7 @@ struct PruneVerb {
   std::string plan{}, drop{};
   std::string form = "compact", compensate = "none", loss{};
   std::vector<std::string> data{}, recover{};
+  std::optional<int64_t> sample{};
   int64_t tokens = 128;
   int64_t rounds = 1;
   std::optional<int64_t> epochs{};
@@ -55,12 +56,13 @@ void check_plan(const Plan& plan, const std::string& file, const Session& sessio
                .hint = "headwise plan makes one from a verdict of this model"});
 }
 
-std::vector<std::string> heads_to_drop(const PruneVerb& verb, const Session& session) {
-  if (!verb.drop.empty()) return {verb.drop};
-  if (verb.gates) return {};
-  const Plan plan = read_plan(verb.plan);
+/// The heads to remove, and the order that chose them.
+Plan plan_to_follow(const PruneVerb& verb, const Session& session) {
+  if (!verb.drop.empty()) return {.drop = {verb.drop}};
+  if (verb.gates) return {.order = "gates"};
+  Plan plan = read_plan(verb.plan);
   check_plan(plan, verb.plan, session);
-  return plan.drop;
+  return plan;
 }
 
 /// The texts that were given; else built-in ones, if the model reads text.
@@ -115,6 +117,7 @@ void check(const PruneVerb& verb, const CommonOptions& common) {
   if (!verb.recover.empty() && verb.form == "masked") {
     misuse("--recover: training would fill the zeros of the masked form; choose compact");
   }
+  if (verb.sample && verb.data.empty()) misuse("--sample: --data names what it is drawn from");
   const bool trains =
       verb.rounds > 1 || verb.epochs || verb.rate || verb.dropout > 0 || verb.label_smoothing > 0;
   if (trains && verb.recover.empty()) {
@@ -160,10 +163,12 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   check(verb, common);
   check_gates(verb);
   const Session session(verb.input);
-  PruneWork work{.drop = heads_to_drop(verb, session),
+  const Plan plan = plan_to_follow(verb, session);
+  PruneWork work{.drop = plan.drop,
                  .how = {.form = prune_form(verb.form),
                          .compensate = compensation(verb.compensate),
-                         .seed = common.seed},
+                         .seed = common.seed,
+                         .order = plan.order},
                  .rounds = verb.rounds,
                  .tokens = verb.tokens};
   work.training.seed = common.seed;
@@ -176,6 +181,7 @@ void prune_model(const PruneVerb& verb, const CommonOptions& common) {
   work.how.progress = [](std::string_view) { throw_if_interrupted(); };
   add_texts(verb, session, common, work.how);
   work.quality = read_set(verb, "--data", verb.data, session);
+  if (verb.sample) sample_examples(*work.quality, *verb.sample, common.seed);
   work.recovery = read_set(verb, "--recover", verb.recover, session);
   const PruneOutcome outcome = prune_and_measure(work, session, common.out, common.quiet);
   CommonOptions screen = common;
@@ -248,6 +254,10 @@ void add_prune(CLI::App& app, CommonOptions& common) {
            "Measure the quality before and after over this file, as in docs/data.md; translate "
            "takes two")
       ->type_name("FILE");
+  verb.add_option("--sample", options->sample,
+                  "At most so many examples of --data, drawn by the seed")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
+      ->type_name("N");
   const char* const group = "Recovery";
   add_list(verb, "--recover", options->recover,
            "Train after the cut on this file, as in docs/data.md, for the loss that --loss names; "

@@ -2,18 +2,17 @@
 #include "prune_verb.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/model_folder.h"
+#include "headwise/model/summary.h"
 #include "headwise/prune/recover.h"
 #include "io/file.h"
 #include "progress.h"
@@ -21,31 +20,6 @@
 
 namespace headwise::program {
 namespace {
-
-/// A new folder beside the result, for models before the last one; gone at the end.
-class RoundsFolder {
- public:
-  explicit RoundsFolder(const std::filesystem::path& out) {
-    { const FolderAside can_be_made(out); }
-    std::string name = out.string() + ".rounds-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error({.what = "a folder for the rounds cannot be made",
-                   .where = name,
-                   .got = std::generic_category().message(errno)});
-    }
-    path_ = name;
-  }
-  RoundsFolder(const RoundsFolder&) = delete;
-  RoundsFolder& operator=(const RoundsFolder&) = delete;
-  ~RoundsFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 FineTuneOptions with_progress(FineTuneOptions training, const char* what, PartProgress& progress) {
   training.progress = [what, &progress](int64_t done, int64_t steps, double) {
@@ -60,13 +34,31 @@ struct Uncut {
   const std::filesystem::path& folder;
 };
 
+/// Measures what the whole work came to: with rounds or gates, the last cut is a part of it.
+void measure_pruned(const PruneWork& work, std::span<const std::string> heads,
+                    const Session& session, const Model& pruned,
+                    const std::filesystem::path& folder, PruneReport& report) {
+  const Model& model = session.model();
+  report.original = id_of_folder(session.folder());
+  report.removed.assign(heads.begin(), heads.end());
+  report.recovered = work.recovers();
+  report.before = {.heads = model.heads(), .summary = summarize(session.folder())};
+  if (work.quality) {
+    report.before.loss =
+        loss_of(model, session.folder(), *work.quality, nullptr, throw_if_interrupted);
+    report.after.loss = loss_of(pruned, folder, *work.quality, &model, throw_if_interrupted);
+  }
+  report.speed =
+      compare_speed(model, pruned, {.tokens = work.tokens, .check = throw_if_interrupted});
+}
+
 /// In rounds: some heads go, then the model learns to do without them. The proof is of the last
 /// one.
-PrunedModel cut_and_train(const PruneWork& work, std::span<const std::string> heads,
+PruneReport cut_and_train(const PruneWork& work, std::span<const std::string> heads,
                           const Session& session, const Uncut& whole,
-                          const std::filesystem::path& out, bool quiet,
-                          std::optional<LossEvidence>& cut) {
+                          const std::filesystem::path& out, bool quiet) {
   const auto count = std::ssize(heads);
+  std::optional<LossEvidence> cut;
   PruneOptions how = work.how;
   how.finish = [&](const std::filesystem::path& folder) {
     if (!work.recovers()) return;
@@ -78,25 +70,37 @@ PrunedModel cut_and_train(const PruneWork& work, std::span<const std::string> he
     recover(folder, session.model(), *work.recovery,
             with_progress(work.training, "steps", progress), work.how.load);
   };
-  if (work.rounds == 1) return prune(whole.model, whole.folder, heads, out, how);
-  const RoundsFolder rounds(out);
+  const auto measure = [&](const Model& pruned, const std::filesystem::path& folder,
+                           PruneReport& report) {
+    report.cut = cut;
+    measure_pruned(work, heads, session, pruned, folder, report);
+  };
+  if (work.rounds == 1) {
+    how.measure = measure;
+    return prune(whole.model, whole.folder, heads, out, how).report;
+  }
+  FolderAside aside(out);
   std::filesystem::path from = whole.folder;
   std::optional<Model> before;  // none: the model itself
   for (int64_t round = 0;; ++round) {
     const int64_t begin = count * round / work.rounds, end = count * (round + 1) / work.rounds;
     const bool last = round + 1 == work.rounds;
     how.form = last ? work.how.form : PruneForm::compact;  // in which heads keep their names
-    const std::filesystem::path to = last ? out : rounds.path() / fmt::format("{}", round);
+    if (last) how.measure = measure;
+    const std::filesystem::path to = last ? aside.path() : aside.beside(fmt::format("{}", round));
     PrunedModel pruned =
         prune(before ? *before : whole.model, from, heads.subspan(begin, end - begin), to, how);
-    if (last) return pruned;
+    if (last) {
+      aside.become_out();
+      return pruned.report;
+    }
     before = std::move(pruned.model);
     from = to;
   }
 }
 
 /// Gates choose the heads of a model that was trained with them.
-PrunedModel cut_by_gates(const PruneWork& work, const Session& session,
+PruneReport cut_by_gates(const PruneWork& work, const Session& session,
                          const std::filesystem::path& out, bool quiet, PruneOutcome& outcome) {
   const std::filesystem::path plan = out.string() + ".plan.json";
   if (std::filesystem::exists(plan)) {
@@ -104,8 +108,8 @@ PrunedModel cut_by_gates(const PruneWork& work, const Session& session,
                  .where = plan.string(),
                  .hint = "move it away, or give another -o"});
   }
-  const RoundsFolder rounds(out);
-  const std::filesystem::path folder = rounds.path() / "gated";
+  FolderAside aside(out);
+  const std::filesystem::path folder = aside.beside("gated");
   std::filesystem::create_directory(folder);
   {
     PartProgress progress(quiet);
@@ -115,22 +119,19 @@ PrunedModel cut_by_gates(const PruneWork& work, const Session& session,
         learn_plan(session.model(), session.folder(), *work.recovery, gates, folder, work.how.load);
   }
   const Model gated = Model::load(folder, work.how.load);
-  PrunedModel pruned = cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder}, out,
-                                     quiet, outcome.report.cut);
+  const PruneReport report =
+      cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder}, aside.path(), quiet);
   outcome.plan = plan.string();
   write_file_whole(outcome.plan, to_json(outcome.gated->plan));
-  return pruned;
+  aside.become_out();
+  return report;
 }
 
 }  // namespace
 
 PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
                                const std::string& out, bool quiet) {
-  PruneOutcome outcome{.report = {.form = std::string(to_string(work.how.form)),
-                                  .compensate = std::string(to_string(work.how.compensate)),
-                                  .out = out,
-                                  .recovered = work.recovers()}};
-  PruneReport& report = outcome.report;
+  PruneOutcome outcome;
   const Model& model = session.model();
   check_form(model, session.folder(), work.how.form, work.how.load);
   std::vector<std::string> heads;  // one by one
@@ -141,21 +142,10 @@ PruneOutcome prune_and_measure(const PruneWork& work, const Session& session,
   }
   std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  const PrunedModel after = work.gates
-                                ? cut_by_gates(work, session, folder, quiet, outcome)
-                                : cut_and_train(work, heads, session, {model, session.folder()},
-                                                folder, quiet, report.cut);
-  if (work.gates) heads = outcome.gated->plan.drop;
-  report.proof = after.proof;
-  report.before = {.heads = model.heads(), .summary = summarize(session.folder())};
-  report.after = {.heads = model.heads() - std::ssize(heads), .summary = summarize(folder)};
-  if (work.quality) {
-    report.before.loss =
-        loss_of(model, session.folder(), *work.quality, nullptr, throw_if_interrupted);
-    report.after.loss = loss_of(after.model, folder, *work.quality, &model, throw_if_interrupted);
-  }
-  report.speed =
-      compare_speed(model, after.model, {.tokens = work.tokens, .check = throw_if_interrupted});
+  outcome.report =
+      work.gates ? cut_by_gates(work, session, folder, quiet, outcome)
+                 : cut_and_train(work, heads, session, {model, session.folder()}, folder, quiet);
+  outcome.report.out = out;
   return outcome;
 }
 

@@ -132,6 +132,7 @@ std::vector<std::string> names_of(const std::vector<Port>& ports) {
 OnnxExport export_onnx(const fs::path& folder, const fs::path& file, const OnnxOptions& options) {
   const std::vector<File> files = GraphBuilder(folder, options.load).build(file);
   refuse_existing(files, options.largest_file);
+  if (file.has_parent_path()) make_folder(file.parent_path());
   OnnxExport result;
   try {
     for (const File& each : files) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,5 +27,11 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
 }
 
 FolderLock::~FolderLock() { ::close(fd_); }
+
+bool FolderLock::is_of(const std::filesystem::path& folder) const {
+  struct stat locked = {}, named = {};
+  return ::fstat(fd_, &locked) == 0 && ::stat(folder.c_str(), &named) == 0 &&
+         locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
 
 }  // namespace headwise

@@ -14,6 +14,9 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  /// Whether the locked folder still is the one of this name: it may have been moved or replaced.
+  bool is_of(const std::filesystem::path& folder) const;
+
  private:
   int fd_ = -1;
 };

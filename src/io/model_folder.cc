@@ -105,4 +105,17 @@ fs::path find_model(const std::string& folder_or_id) {
   return snapshot;
 }
 
+std::string id_of_folder(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path path = fs::absolute(folder, ignored).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const fs::path snapshots = path.parent_path();
+  const std::string repository = snapshots.parent_path().filename().string();
+  constexpr std::string_view kModels = "models--";
+  if (snapshots.filename() != "snapshots" || !repository.starts_with(kModels)) return "";
+  std::string id = repository.substr(kModels.size());
+  if (const size_t between = id.find("--"); between != id.npos) id.replace(between, 2, 1, '/');
+  return is_id(id) ? id : "";
+}
+
 }  // namespace headwise

@@ -99,5 +99,13 @@ TEST_F(FindModel, SaysWhatIsMissingOfACachedModel) {
   EXPECT_THAT(refused("org/name").where, HasSubstr("refs/main"));
 }
 
+TEST(IdOfFolder, IsThatOfASnapshotInACache) {
+  EXPECT_EQ(id_of_folder("/a/hub/models--org--name-2/snapshots/0a1b/"), "org/name-2");
+  EXPECT_EQ(id_of_folder("/a/hub/models--gpt2/snapshots/0a1b"), "gpt2");
+  EXPECT_EQ(id_of_folder("/a/models--org--name"), "");
+  EXPECT_EQ(id_of_folder("/a/models--org--a b/snapshots/0a1b"), "");
+  EXPECT_EQ(id_of_folder("minilm"), "");
+}
+
 }  // namespace
 }  // namespace headwise

@@ -28,7 +28,7 @@ bool is_ours(const Json& entry) {
 }
 
 /// The class of transformers that finds a model by what it is for.
-std::string auto_class(std::string_view ending) {
+std::string class_for(std::string_view ending) {
   static const std::map<std::string_view, std::string_view> kOthers = {
       {"Model", "AutoModel"},
       {"LMHeadModel", "AutoModelForCausalLM"},
@@ -48,7 +48,7 @@ Json auto_map(const ModelConfig& config) {
   const std::string_view other = config.model_type == "gpt2" ? "ForCausalLM" : "LMHeadModel";
   Json map = Json::object();
   for (const auto& [ending, task] : family.classes) {
-    if (ending != other && ending != "EncoderModel") map[auto_class(ending)] = entry(ending);
+    if (ending != other && ending != "EncoderModel") map[class_for(ending)] = entry(ending);
   }
   return map;
 }
@@ -101,6 +101,26 @@ std::string compact_config(const std::string& config_json, const ModelConfig& co
   return json.dump(2) + "\n";
 }
 
+std::string auto_class(const std::string& config_json) {
+  const Json json = Json::parse(config_json);
+  const auto type = json.at("model_type").get<std::string>();
+  if (type.starts_with(kHeadwisePrefix)) return "";
+  std::string name = "Model";
+  if (const auto names = json.find("architectures"); names != json.end() && !names->empty()) {
+    name = names->front().get<std::string>();
+  }
+  std::string_view ending = name;
+  const std::string_view family = families().at(type).name;
+  if (ending.starts_with(family)) ending.remove_prefix(family.size());
+  return ending == "EncoderModel" ? "AutoModel" : class_for(ending);
+}
+
+bool needs_modeling(const std::string& config_json) {
+  const Json json = Json::parse(config_json);
+  const auto map = json.find("auto_map");
+  return map != json.end() && map->is_object() && std::ranges::any_of(*map, is_ours);
+}
+
 std::string without_modeling(const std::string& config_json) {
   Json json = Json::parse(config_json);
   if (json.contains("auto_map")) {
@@ -115,11 +135,7 @@ std::string without_modeling(const std::string& config_json) {
 }
 
 void write_config(const std::string& config_json, const std::filesystem::path& folder) {
-  const Json json = Json::parse(config_json);
-  const auto map = json.find("auto_map");
-  if (map != json.end() && map->is_object() && std::ranges::any_of(*map, is_ours)) {
-    write_file_whole(folder / kModelingFile, modeling_headwise());
-  }
+  if (needs_modeling(config_json)) write_file_whole(folder / kModelingFile, modeling_headwise());
   write_file_whole(folder / "config.json", config_json);
 }
 

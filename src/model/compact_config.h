@@ -18,6 +18,12 @@ inline constexpr size_t kLargestConfig = 16 << 20;  // bytes of a config.json
 std::string compact_config(const std::string& config_json, const ModelConfig& config,
                            std::span<const AttentionSite> sites, std::span<const float> gates);
 
+/// The Auto class of transformers that loads a model; empty if transformers has none.
+std::string auto_class(const std::string& config_json);
+
+/// Whether config.json points to the classes of modeling_headwise.py.
+bool needs_modeling(const std::string& config_json);
+
 /// Without the classes of modeling_headwise.py.
 std::string without_modeling(const std::string& config_json);
 

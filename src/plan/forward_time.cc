@@ -1,7 +1,11 @@
 // Times a model and its attentions on this machine.
 #include "plan/forward_time.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -60,7 +64,9 @@ double ForwardTime::predicted_speedup(std::span<const uint8_t> kept) {
 double ForwardTime::measured_speedup(std::span<const uint8_t> kept) const {
   const std::vector<float> gates(kept.begin(), kept.end());
   if (std::ranges::find(gates, 0.f) == gates.end()) return 1;
-  const FolderAside compact(std::filesystem::temp_directory_path() / "headwise-compact");
+  static std::atomic<int> number = 0;
+  const FolderAside compact(std::filesystem::temp_directory_path() /
+                            fmt::format("headwise-compact-{}-{}", ::getpid(), number++));
   const LoadOptions load;
   write_pruned({.model = model_, .folder = folder_, .gates = gates, .load = load},
                PruneForm::compact, compact.path());

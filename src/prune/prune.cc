@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/model_folder.h"
 #include "headwise/model/sentence_embedding.h"
+#include "headwise/prune/model_card.h"
 #include "model/random_texts.h"
 #include "observe/loss_batch.h"
 #include "prune/compensate.h"
@@ -65,6 +67,23 @@ void check_texts(const ModelConfig& config, const PruneOptions& options) {
                .expected = fmt::format("{}", wanted)});
 }
 
+/// What is known of a pruned model without measuring it.
+void report_pruning(const Pruning& pruning, const PruneOptions& options,
+                    const std::filesystem::path& to, PruneReport& report) {
+  report.form = to_string(options.form);
+  report.compensate = to_string(options.compensate);
+  report.original = id_of_folder(pruning.folder);
+  report.order = options.order;
+  for (const AttentionSite& site : pruning.model.attentions()) {
+    for (int64_t i = 0; i < std::ssize(site.heads); ++i) {
+      if (pruning.gates[site.first + i] == 0) report.removed.push_back(site.head_name(i));
+    }
+  }
+  const int64_t heads = pruning.model.heads();
+  report.before = {.heads = heads, .summary = summarize(pruning.folder)};
+  report.after = {.heads = heads - std::ssize(report.removed), .summary = summarize(to)};
+}
+
 double median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
   return values[values.size() / 2];
@@ -112,24 +131,29 @@ PrunedModel prune(const Model& model, const std::filesystem::path& folder,
   step("writing");
   write_pruned(pruning, options.form, aside.path());
   PrunedModel result{.model = Model::load(aside.path(), options.load)};
+  PruneProof& proof = result.report.proof;
   const auto compare = [&](const Model& reference, std::span<const float> gates) {
-    result.proof = compare_models(result.model, reference, gates, texts.source, texts.target,
-                                  [&] { step("proof"); });
+    proof = compare_models(result.model, reference, gates, texts.source, texts.target,
+                           [&] { step("proof"); });
   };
   if (pruning.corrections.empty()) {
     compare(model, pruning.gates);
   } else {
     const bool masked = options.form == PruneForm::masked;
-    const FolderAside reference(aside.path().string() + ".reference");
+    const FolderAside reference(aside.beside("reference"));
     write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
     compare(Model::load(reference.path(), options.load), {});
   }
-  result.proof.random_ids = random_ids;
-  require_same(result.proof, model, out);
+  proof.random_ids = random_ids;
+  require_same(proof, model, out);
   if (options.finish) {
     options.finish(aside.path());
     result.model = Model::load(aside.path(), options.load);
   }
+  report_pruning(pruning, options, aside.path(), result.report);
+  result.report.out = out.string();
+  if (options.measure) options.measure(result.model, aside.path(), result.report);
+  write_model_card(aside.path(), result.report);
   aside.become_out();
   return result;
 }

@@ -2,7 +2,6 @@
 #include "prune/pruned_folder.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "model/head_tensors.h"
 #include "model/modeling_headwise.h"
 #include "model/stack_layout.h"
+#include "prune/card_metadata.h"
 #include "prune/uniform_config.h"
 
 namespace headwise {
@@ -51,15 +51,23 @@ bool is_replaced(const fs::path& relative) {
          ends(".ot") || ends(".onnx") || ends(".gguf") || ends(".tflite") || ends(".pth");
 }
 
+/// What the card of the model is called in a pruned folder: the card of an original is kept aside,
+/// one that an earlier pruning wrote is replaced.
+fs::path card_in_pruned(const fs::path& from) {
+  const bool ours = read_file(from / kModelCard, kLargestCard).find(kCardMark) != std::string::npos;
+  return ours || is_there(from / kOriginalCard) ? kModelCard : kOriginalCard;
+}
+
 void copy_others(const fs::path& from, const fs::path& to) {
   std::error_code error;
   for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
        at.increment(error)) {
     const fs::path relative = at->path().lexically_relative(from);
     if (is_replaced(relative) || !at->is_regular_file()) continue;
-    fs::create_directories((to / relative).parent_path(), error);
-    if (!error) fs::copy_file(at->path(), to / relative, error);
-    if (error) fail("a file of the model cannot be copied", to / relative, error);
+    const fs::path copy = to / (relative == kModelCard ? card_in_pruned(from) : relative);
+    fs::create_directories(copy.parent_path(), error);
+    if (!error) fs::copy_file(at->path(), copy, error);
+    if (error) fail("a file of the model cannot be copied", copy, error);
   }
   if (error) fail("the folder of the model cannot be read", from, error);
 }
@@ -183,6 +191,16 @@ class PrunedTensors {
   std::map<std::string, int64_t> biases_;  // output biases, and the attention of each
 };
 
+/// Throws Error unless nothing is there, or an empty folder.
+void require_free(const fs::path& out) {
+  std::error_code error;
+  if (!fs::exists(out, error) || (fs::is_directory(out, error) && fs::is_empty(out, error))) return;
+  throw Error({.what = "the output folder is there already",
+               .where = out.string(),
+               .got = fs::is_directory(out, error) ? "a folder with files" : "a file",
+               .expected = "a name that is free, or an empty folder"});
+}
+
 }  // namespace
 
 void check_outside(const fs::path& folder, const fs::path& out) {
@@ -193,45 +211,55 @@ void check_outside(const fs::path& folder, const fs::path& out) {
                .expected = "a folder elsewhere"});
 }
 
-FolderAside::FolderAside(fs::path out) : out_(std::move(out)) {
-  std::error_code error;
-  out_ = fs::absolute(out_).lexically_normal();
+FolderAside::FolderAside(fs::path out) : out_(fs::absolute(out).lexically_normal()) {
   if (!out_.has_filename()) out_ = out_.parent_path();
-  if (fs::exists(out_, error) && !(fs::is_directory(out_, error) && fs::is_empty(out_, error))) {
-    throw Error({.what = "the output folder is there already",
-                 .where = out_.string(),
-                 .got = fs::is_directory(out_, error) ? "a folder with files" : "a file",
-                 .expected = "a name that is free, or an empty folder"});
-  }
-  if (fs::exists(out_, error)) {
-    // A link is followed; what cannot be replaced, such as a mount point, is found now.
-    out_ = fs::canonical(out_);
-    fs::remove(out_, error);
-    if (!error) fs::create_directory(out_, error);
-    if (error) fail("the output folder cannot be replaced", out_, error);
-  }
+  require_free(out_);
+  std::error_code error;
+  if (fs::exists(out_, error)) out_ = fs::canonical(out_);  // a link is followed
   fs::create_directories(out_.parent_path(), error);
-  bool made = false;
-  for (int i = 0; !error && !made; ++i) {
-    path_ = fmt::format("{}.part-{}-{}", out_.string(), ::getpid(), i);
-    made = fs::create_directory(path_, error);
-  }
-  if (!made) {
-    path_.clear();
-    fail("the output folder cannot be made", out_, error);
+  if (error) fail("the output folder cannot be made", out_, error);
+  room_ = out_.string() + ".headwise-part";
+  path_ = room_ / "model";
+  take_room();
+  try {
+    for (const auto& left : fs::directory_iterator(room_)) fs::remove_all(left.path());
+    require_free(out_);
+    if (fs::exists(out_)) {
+      // What cannot be replaced, such as a mount point, is found now.
+      fs::remove(out_, error);
+      if (!error) fs::create_directory(out_, error);
+      if (error) fail("the output folder cannot be replaced", out_, error);
+    }
+    fs::create_directory(path_);
+  } catch (...) {
+    remove_room();
+    throw;
   }
 }
 
-FolderAside::~FolderAside() {
+FolderAside::~FolderAside() { remove_room(); }
+
+void FolderAside::take_room() {
+  std::error_code error;
+  while (!lock_ || !lock_->is_of(room_)) {  // a process that ends may remove it meanwhile
+    fs::create_directory(room_, error);
+    if (!error && fs::is_symlink(room_)) error = std::make_error_code(std::errc::file_exists);
+    if (error) fail("the output folder cannot be made", room_, error);
+    lock_.emplace(room_);
+  }
+}
+
+void FolderAside::remove_room() {
   std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (lock_) fs::remove_all(room_, ignored);
+  lock_.reset();
 }
 
 void FolderAside::become_out() {
   std::error_code error;
   fs::rename(path_, out_, error);
   if (error) fail("the output folder cannot be made", out_, error);
-  path_.clear();
+  remove_room();
 }
 
 PrunedConfig pruned_config(const Pruning& pruning, PruneForm form) {

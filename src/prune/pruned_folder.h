@@ -8,25 +8,34 @@
 
 #include "headwise/model/model.h"
 #include "headwise/prune/prune.h"
+#include "io/folder_lock.h"
 #include "io/json.h"
 #include "prune/compensate.h"
 
 namespace headwise {
 
-/// A folder beside `out` that becomes `out`, or is gone with this object.
+/// A folder that is made aside and becomes `out`, or is gone with this object. The work is done in
+/// OUT.headwise-part, which one process at a time may have; what a process that died left there is
+/// removed.
 class FolderAside {
  public:
-  /// Throws Error unless `out` can be made.
+  /// Throws Error unless `out` can be made, and if another process is making it.
   explicit FolderAside(std::filesystem::path out);
   ~FolderAside();
   FolderAside(const FolderAside&) = delete;
   FolderAside& operator=(const FolderAside&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  /// A name for another folder, which is gone with this object.
+  std::filesystem::path beside(const std::string& name) const { return room_ / name; }
   void become_out();
 
  private:
-  std::filesystem::path out_, path_;
+  void take_room();
+  void remove_room();
+
+  std::filesystem::path out_, room_, path_;
+  std::optional<FolderLock> lock_;
 };
 
 /// Throws Error if `out` is the model's folder, or lies in it: what is in there is copied.

@@ -15,6 +15,7 @@
 #include "headwise/plan/support.h"
 #include "headwise/report/report.h"
 #include "io/file.h"
+#include "io/folder_lock.h"
 #include "io/json.h"
 #include "plan/model_cost.h"
 #include "prune/pruned_folder.h"
@@ -82,6 +83,7 @@ class StudyRun {
 
   Study run() {
     make_folder(out_);
+    const FolderLock lock(out_);
     Evidence so_far = input_.identity;
     so_far.options["study"] = asked_for();
     if (!options_.thorough) so_far.options["race"] = fmt::format("{}", kUsualTolerance);
@@ -348,7 +350,7 @@ class StudyRun {
   void cut() {
     begin_stage("prune");
     const fs::path folder = out_ / "model";
-    if (options_.resume) remove_unfinished_model(folder);
+    if (options_.resume) fs::remove_all(folder);  // of a run that was killed after it
     PruneOptions options{.form = options_.form, .seed = options_.seed, .load = input_.load};
     const bool two = input_.model.config().encoder_decoder();
     for (const ObservedText& text : input_.data.corpus.texts) {
@@ -357,37 +359,20 @@ class StudyRun {
       if (two) options.target.add(text.decoder_ids);
     }
     options.progress = [&](std::string_view) { report(0, 1); };
-    const PrunedModel pruned =
-        headwise::prune(input_.model, input_.folder, study_.plan.drop, folder, options);
-    PruneReport& report = study_.prune.emplace();
-    report.form = to_string(options_.form);
-    report.compensate = to_string(options.compensate);
-    report.out = folder.string();
-    report.proof = pruned.proof;
-    report.before.heads = input_.model.heads();
-    report.before.summary = summarize(input_.folder);
-    report.after = {.heads = input_.model.heads() - std::ssize(study_.plan.drop),
-                    .summary = summarize(folder)};
-    report.before.loss = held_out_loss(&BeforeAfter::before);
-    report.after.loss = held_out_loss(&BeforeAfter::after);
-    SpeedOptions speed{.check = check()};
-    if (!options_.thorough) {
-      speed.fewest = 3;
-      speed.seconds = study_.pass_seconds;
-    }
-    report.speed = compare_speed(input_.model, pruned.model, speed);
+    options.order = study_.plan.order;
+    options.measure = [&](const Model& pruned, const fs::path&, PruneReport& report) {
+      report.before.loss = held_out_loss(&BeforeAfter::before);
+      report.after.loss = held_out_loss(&BeforeAfter::after);
+      SpeedOptions speed{.check = check()};
+      if (!options_.thorough) {
+        speed.fewest = 3;
+        speed.seconds = study_.pass_seconds;
+      }
+      report.speed = compare_speed(input_.model, pruned, speed);
+    };
+    study_.prune =
+        headwise::prune(input_.model, input_.folder, study_.plan.drop, folder, options).report;
     end_stage();
-  }
-
-  /// Of a run that was killed: the model, or what was to become it.
-  static void remove_unfinished_model(const fs::path& folder) {
-    std::vector<fs::path> left;
-    for (const auto& entry : fs::directory_iterator(folder.parent_path())) {
-      const std::string name = entry.path().filename().string();
-      if (name == folder.filename() || name.starts_with("model.part-"))
-        left.push_back(entry.path());
-    }
-    for (const fs::path& path : left) fs::remove_all(path);
   }
 
   Savings savings() const {

@@ -46,6 +46,15 @@ TEST(Export, SplitsWhenAsked) {
   EXPECT_TRUE(std::filesystem::exists(file + ".data"));
 }
 
+/// Where sentence-transformers looks for it.
+TEST(Export, MakesTheFolderOfItsFile) {
+  const TemporaryFolder temporary;
+  const std::string file = temporary.path() / "small/onnx/model.onnx";
+  const ProgramResult result = run_program({"export", golden_model_path("bert"), "--onnx", file});
+  EXPECT_EQ(result.code, 0) << result.errors;
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
 TEST(Export, RefusesWhatItCannotDo) {
   const TemporaryFolder temporary;
   const std::string file = temporary.write("m.onnx", "mine");

@@ -1,9 +1,14 @@
 // headwise prune: the JSON that scripts rely on, plans, and messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "io/io_testing.h"
 #include "program/program.h"
@@ -39,9 +44,75 @@ TEST(PruneVerb, SaysWhatWasBeforeAndAfter) {
   EXPECT_THAT(again.errors, HasSubstr("has the pruned model"));
 }
 
+/// A pruning that takes some seconds, most of them for measuring speed, and its folder.
+class LongPruning {
+ public:
+  /// Returns when it has begun to write.
+  LongPruning() { wait_for(part()); }
+
+  std::vector<std::string> arguments() const {
+    return {"prune", golden_model_path("bert"), "--drop", "L0.H1", "-o", out().string()};
+  }
+  std::filesystem::path out() const { return folder_.path() / "out"; }
+  std::filesystem::path part() const { return folder_.path() / "out.headwise-part"; }
+  std::set<std::string> names() const { return folder_.names(); }
+  int stop(int signal) { return program_.stop(signal); }
+
+  static void wait_for(const std::filesystem::path& path) {
+    for (int i = 0; i < 120'000 && !std::filesystem::exists(path); ++i) usleep(1000);
+    ASSERT_TRUE(std::filesystem::exists(path));
+  }
+
+ private:
+  TemporaryFolder folder_;
+  StartedProgram program_{arguments()};
+};
+
+TEST(PruneVerb, IsNotThereIfItIsInterrupted) {
+  LongPruning pruning;
+  EXPECT_EQ(pruning.stop(SIGINT), 130);
+  EXPECT_TRUE(pruning.names().empty());
+}
+
+TEST(PruneVerb, IsDoneAsSoonAsTheFolderIsThere) {
+  LongPruning pruning;
+  LongPruning::wait_for(pruning.out());
+  EXPECT_EQ(pruning.stop(SIGINT), 0);
+  EXPECT_TRUE(std::filesystem::exists(pruning.out() / "README.md"));
+}
+
+TEST(PruneVerb, RemovesWhatAKilledOneLeft) {
+  LongPruning pruning;
+  pruning.stop(SIGKILL);
+  EXPECT_THAT(pruning.names(), testing::ElementsAre("out.headwise-part"));
+  const ProgramResult again = run_program(pruning.arguments());
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_THAT(pruning.names(), testing::ElementsAre("out"));
+}
+
+TEST(PruneVerb, WritesAFolderAlone) {
+  LongPruning pruning;
+  const ProgramResult second = run_program(pruning.arguments());
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.errors, HasSubstr("another process is writing to it"));
+  EXPECT_EQ(pruning.stop(0), 0);  // waits
+  EXPECT_THAT(pruning.names(), testing::ElementsAre("out"));
+}
+
+TEST(PruneVerb, DoesNotFollowALinkToItsPart) {
+  const TemporaryFolder temporary;
+  temporary.write("mine/file", "mine");
+  std::filesystem::create_directory_symlink("mine", temporary.path() / "out.headwise-part");
+  const ProgramResult result = run_program({"prune", golden_model_path("bert"), "--drop", "L0.H1",
+                                            "-o", (temporary.path() / "out").string()});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(contents_of(temporary.path() / "mine" / "file"), "mine");
+}
+
 TEST(PruneVerb, ReadsAPlan) {
   const TemporaryFolder temporary;
-  const std::string plan = temporary.write("plan.json", R"({"drop": ["L0.H1", "L1.H0"]})");
+  const std::string plan =
+      temporary.write("plan.json", R"({"order": "entropy", "drop": ["L0.H1", "L1.H0"]})");
   for (const char* form : {"masked", "compact"}) {
     const std::string out = temporary.path() / form;
     const ProgramResult result = run_program(
@@ -49,6 +120,7 @@ TEST(PruneVerb, ReadsAPlan) {
     ASSERT_EQ(result.code, 0) << result.errors;
     const json document = json::parse(result.out);
     EXPECT_EQ(document["before"]["heads"].get<int>() - 2, document["after"]["heads"].get<int>());
+    EXPECT_THAT(contents_of(out + "/README.md"), HasSubstr("in the order `entropy`"));
   }
 }
 
@@ -65,6 +137,7 @@ TEST(PruneVerb, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--form", "tiny"}).code, 2);
   EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--gate", "L0.H0=0"}).code, 2);
   EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--loss", "mlm"}).code, 2);
+  EXPECT_EQ(run({"--drop", "L0.H1", "-o", out, "--sample", "3"}).code, 2);
   const ProgramResult uniform = run({"--drop", "L0.H1", "-o", out, "--form", "uniform", "--json"});
   EXPECT_EQ(uniform.code, 1);
   EXPECT_THAT(json::parse(uniform.out)["error"]["hint"].get<std::string>(), HasSubstr("compact"));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/folder_lock.h"
 #include "io/io_testing.h"
 #include "program/golden_inputs.h"
 #include "program/program.h"
@@ -206,6 +207,35 @@ TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
   EXPECT_FALSE(std::filesystem::exists(path("no")));
 }
 
+TEST_F(StudyVerb, WritesAFolderAlone) {
+  std::filesystem::create_directory(path("study"));
+  const FolderLock lock(path("study"));
+  const ProgramResult result = run_program(
+      {"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "-o", path("study")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("another process is writing to it"));
+}
+
+TEST_F(StudyVerb, WritesTheModelCard) {
+  const ProgramResult result =
+      run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--order",
+                   "gradient", "-o", path("study")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const std::string card = contents_of(path("study/model/README.md"));
+  EXPECT_THAT(card, HasSubstr("in the order `gradient`"));
+  EXPECT_THAT(card, HasSubstr("| mlm loss | "));
+  EXPECT_THAT(card, HasSubstr("| ms for 8 x "));
+}
+
+TEST_F(StudyVerb, PruneMeasuresASample) {
+  const ProgramResult result =
+      run_program({"prune", path("bert"), "--drop", "L0.H1", "--data", path("lines.txt"),
+                   "--sample", "7", "--json", "-o", path("out")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_EQ(json::parse(result.out)["after"]["loss"]["examples"], 7);
+  EXPECT_THAT(contents_of(path("out/README.md")), HasSubstr("over 7 examples"));
+}
+
 TEST_F(StudyVerb, PrunedModelsAreRecovered) {
   const auto loss_after = [&](std::vector<std::string> more, const char* out) {
     std::vector<std::string> arguments = {"prune",  path("bert"),
@@ -226,7 +256,8 @@ TEST_F(StudyVerb, PrunedModelsAreRecovered) {
   const double cut = loss_after({}, "cut");
   EXPECT_LT(loss_after(learn, "recovered"), 0.5 * cut);
   EXPECT_LT(loss_after(in_rounds, "rounds"), 0.5 * cut);
-  EXPECT_FALSE(std::filesystem::exists(path("rounds.round0")));
+  EXPECT_FALSE(std::filesystem::exists(path("rounds.headwise-part")));
+  EXPECT_THAT(contents_of(path("rounds/README.md")), HasSubstr("| L0 | 0 |"));  // of round 1 of 3
 }
 
 TEST_F(StudyVerb, GatesChooseHeads) {
@@ -237,6 +268,7 @@ TEST_F(StudyVerb, GatesChooseHeads) {
                    "--loss",    "fidelity",        "--json",   "-o",     path("half")});
   ASSERT_EQ(result.code, 0) << result.errors;
   const json document = json::parse(result.out), plan = read("half.plan.json");
+  EXPECT_THAT(contents_of(path("half/README.md")), HasSubstr("in the order `gates`"));
   const size_t heads = document["before"]["heads"];
   EXPECT_EQ(plan["order"], "gates");
   EXPECT_LE(document["after"]["heads"], heads / 2);

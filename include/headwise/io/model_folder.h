@@ -12,4 +12,7 @@ namespace headwise {
 /// is not there throws Error with the command that fetches it.
 std::filesystem::path find_model(const std::string& folder_or_id);
 
+/// The id of a model whose folder is a snapshot in a Hugging Face cache; else empty.
+std::string id_of_folder(const std::filesystem::path& folder);
+
 }  // namespace headwise

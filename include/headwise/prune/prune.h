@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "headwise/model/model.h"
+#include "headwise/prune/prune_report.h"
 
 namespace headwise {
 
@@ -45,25 +46,24 @@ struct PruneOptions {
   TokenBatch source{}, target{};
   uint64_t seed = 0;  // of random ids
   LoadOptions load{};
+  std::string order{};  // that chose the heads ("ablation", "gates"), for the model card
 
   /// Called with the folder of the pruned model after the proof, before it gets its name: what is
   /// done to it there is part of it, or nothing is left if this throws.
   std::function<void(const std::filesystem::path& folder)> finish{};
 
+  /// Called with the finished model, before its folder gets its name. Adds what it measures to the
+  /// report, of which the model card is written. Nothing is left if this throws.
+  std::function<void(const Model& pruned, const std::filesystem::path& folder, PruneReport& report)>
+      measure{};
+
   /// Called before each step with its name. May throw to stop.
   std::function<void(std::string_view step)> progress{};
 };
 
-/// How far a pruned model is from what it was meant to be.
-struct PruneProof {
-  double max_difference = 0;  // of last hidden states, relative to the largest of them
-  int64_t texts = 0, tokens = 0;
-  bool random_ids = false;
-};
-
 /// A pruned model as it was read back from its folder.
 struct PrunedModel {
-  PruneProof proof{};
+  PruneReport report{};
   Model model;
 };
 
@@ -73,7 +73,8 @@ void check_form(const Model& model, const std::filesystem::path& folder, PruneFo
 
 /// Writes a copy of the model's folder without these heads ("L3.H1", "L3"), whole or not at all;
 /// `out` may not be there, or is an empty folder. Heads that are left keep their names, except in
-/// the uniform form. Before the folder gets its name it is read back and compared with the model
+/// the uniform form. README.md becomes a model card of the pruned model, see model_card.h. Before
+/// the folder gets its name it is read back and compared with the model
 /// with gates of 0; with compensation, with its masked form (masked: with the compact one). Throws
 /// Error if they differ by more than rounding, for heads that are not there, and for a form that
 /// the architecture cannot have.
@@ -85,12 +86,6 @@ PrunedModel prune(const Model& model, const std::filesystem::path& folder,
 /// where pooling is described, if it is.
 double infidelity(const Model& model, const Model& original, const std::filesystem::path& folder,
                   const TokenBatch& source, const TokenBatch& target = {});
-
-/// Seconds for a batch of texts of one length, measured in turns; medians.
-struct SpeedComparison {
-  int64_t texts = 0, tokens = 0;  // of one text
-  double before = 0, after = 0;
-};
 
 struct SpeedOptions {
   int64_t tokens = 128;           // of a text, or what the models take at most

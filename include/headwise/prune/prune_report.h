@@ -11,9 +11,21 @@
 #include "headwise/model/summary.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
-#include "headwise/prune/prune.h"
 
 namespace headwise {
+
+/// How far a pruned model is from what it was meant to be.
+struct PruneProof {
+  double max_difference = 0;  // of last hidden states, relative to the largest of them
+  int64_t texts = 0, tokens = 0;
+  bool random_ids = false;
+};
+
+/// Seconds for a batch of texts of one length, measured in turns; medians.
+struct SpeedComparison {
+  int64_t texts = 0, tokens = 0;  // of one text
+  double before = 0, after = 0;
+};
 
 /// A model before or after heads were removed.
 struct ModelState {
@@ -24,6 +36,9 @@ struct ModelState {
 
 struct PruneReport {
   std::string form{}, compensate{}, out{};
+  std::string original{};              // its Hugging Face id; empty if it is not known
+  std::vector<std::string> removed{};  // heads, one by one: "L3.H1"
+  std::string order{};                 // that chose them; empty: they were named
   bool recovered = false;
   ModelState before{}, after{};
   PruneProof proof{};

@@ -19,6 +19,7 @@
 #include "headwise/observe/observe.h"
 #include "headwise/plan/make_plan.h"
 #include "headwise/plan/plan.h"
+#include "headwise/prune/prune.h"
 #include "headwise/prune/prune_report.h"
 #include "headwise/text/tokenizer.h"
 
