@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -270,6 +271,9 @@ void compare(const CompareVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
   if (!verb.head.empty()) return compare_two_heads(verb, common);
   if (!verb.verdict.empty()) misuse("--verdict is for two heads: MODEL L7.H9 L7.H10");
+  if (verb.other.find(".H") != std::string::npos && !std::filesystem::exists(verb.other)) {
+    misuse(fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", verb.other));
+  }
   const Session a(verb.input);
   a.refuse_means("does not go with compare");
   InputOptions other = verb.input;

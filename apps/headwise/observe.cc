@@ -60,6 +60,26 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   show(evidence, common);
 }
 
+/// The groups, each with what it holds, in lines of at most 90 characters.
+std::string measures_text() {
+  constexpr size_t kWidth = 90;
+  std::string text;
+  for (const MeasureGroup& group : measure_groups()) {
+    std::string line = fmt::format("  {:<12}{}:", group.name, group.meaning);
+    for (const std::string_view measure : group.measures) {
+      const std::string word =
+          fmt::format(" {}{}", measure, measure == group.measures.back() ? "" : ",");
+      if (line.size() + word.size() > kWidth) {
+        text += line + '\n';
+        line = std::string(13, ' ');
+      }
+      line += word;
+    }
+    text += line + '\n';
+  }
+  return text;
+}
+
 CLI::Validator is_measure() {
   const auto check = [](const std::string& name) -> std::string {
     try {
@@ -80,11 +100,15 @@ void add_observe(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<ObserveVerb>();
   CLI::App& verb = add_verb(
       app, "observe", "What every head was seen to do, in numbers",
-      "Texts show what heads look at, a treebank which relations they know. Without any, the\n"
-      "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
-      "Examples:\n"
-      "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json\n"
-      "  headwise observe ./minilm --input reviews.txt --measure entropy,js --csv heads.csv",
+      fmt::format(
+          "Texts show what heads attend to, a treebank which relations they find. Without any, "
+          "the\n"
+          "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
+          "Measures:\n{}\n"
+          "Examples:\n"
+          "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json\n"
+          "  headwise observe ./minilm --input reviews.txt --measure entropy,js --csv heads.csv",
+          measures_text()),
       common, [options, &common] { observe_model(*options, common); });
   add_inputs(verb, options->input, false);
   verb.add_option("--treebank", options->treebank, "Universal Dependencies: a CoNLL-U file")
@@ -96,10 +120,10 @@ void add_observe(CLI::App& app, CommonOptions& common) {
                   "Encoder-decoders: which words of texts and --reference belong together, a line "
                   "per pair: 0-0 1-2 …")
       ->type_name("FILE");
-  verb.add_option("--measure", options->measure,
-                  fmt::format("Groups or single measures, with commas between; default: all that "
-                              "the data allow. {}",
-                              list_measures()))
+  verb.add_option(
+          "--measure", options->measure,
+          "Groups or single measures, which are listed below, with commas between; default: "
+          "all that the data allow")
       ->delimiter(',')
       ->check(is_measure())
       ->type_name("LIST");

@@ -118,6 +118,7 @@ TEST(CompareVerb, SaysWhatIsWrongWithTwoHeads) {
   EXPECT_THAT(refused({marian, "enc.L0.H0", "cross.L0.H0", "--decoder-ids", "60 7"}, 1),
               HasSubstr("different kinds"));
   EXPECT_THAT(refused({bert, "L0.H1", "L0.H2", "--across"}, 2), HasSubstr("two models"));
+  EXPECT_THAT(refused({bert, "L0.H1"}, 2), HasSubstr("two heads"));
   EXPECT_THAT(refused({bert, bert, "--verdict", "v.json"}, 2), HasSubstr("two heads"));
 }
 

@@ -36,7 +36,7 @@ TEST(RunAgainst, BeforeAndAfterAreThoseOfRunsAlone) {
                 {"gpt2", "generate", "output_ids"}};
   for (const auto& one : kCases) {
     const std::vector<std::string> task = {"--json", "--task", one.task};
-    const std::vector<std::string> gate = {"--gate", "L0.H1=0", "--gate", "L1=0.5"};
+    const std::vector<std::string> gate = {"--gate", "L0.H1=0", "--gate", "L0.H0=0.5"};
     const json before = run_json(with_texts("run", one.model, task));
     const json after = run_json(with_texts("run", one.model, task), gate);
     std::vector<std::string> against = gate;
