@@ -29,9 +29,7 @@ constexpr double kStandingTolerance = 0.005;  // of racing
 constexpr std::string_view kMemoryChild = "--memory-child";
 
 /// What label-free statistics are for: nothing else is measured.
-ObserveOptions look_only() {
-  return {.know = false, .relate = false, .matter = false, .probes = false};
-}
+ObserveOptions look_only() { return {.measures = {"attention"}, .probes = false}; }
 
 ObserveData corpus_of(const TokenBatch& texts) {
   ObserveData data;

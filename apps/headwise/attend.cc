@@ -156,8 +156,9 @@ void write_array(const std::vector<HeadArray>& arrays, const CommonOptions& comm
 
 void attend(const AttendOptions& options, const CommonOptions& common) {
   check_options(options.input);
-  const Session session(options.input);
+  Session session(options.input);
   std::vector<Input> inputs = read_inputs(options.input, session, {});
+  session.measure_means(inputs);
   if (common.out_is_array() && inputs.size() != 1) {
     misuse("-o FILE.npy takes one text; its maps are [heads, tokens, tokens]");
   }

@@ -1,42 +1,38 @@
-// headwise compare: which head of one model does what a head of another one does.
+// headwise compare: which head of one model does what a head of another one does; two heads of one
+// model side by side.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "corpus.h"
 #include "headwise/core/error.h"
+#include "headwise/judge/judge.h"
+#include "headwise/observe/compare_heads.h"
 #include "headwise/observe/match.h"
+#include "headwise/observe/observe.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
 #include "json_writer.h"
 #include "observe/repeated.h"
+#include "observe_verb.h"
 #include "progress.h"
+#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
 
 struct CompareVerb {
   InputOptions input{};
-  std::string other{};
+  std::string other{}, head{};  // a model; or two heads
+  std::string verdict{};
   int64_t sample = 0;
   bool across = false;
 };
-
-/// Both must mean the same by an id.
-void check_same_vocabulary(const Session& a, const Session& b) {
-  if (a.tokenizer() != nullptr && b.tokenizer() != nullptr) {
-    check_same_tokens(*a.tokenizer(), *b.tokenizer(), b.folder().string());
-  } else if (a.config().vocabulary != b.config().vocabulary) {
-    throw Error({.what = "the models do not have the same tokens",
-                 .where = b.folder().string(),
-                 .got = fmt::format("{} tokens", b.config().vocabulary),
-                 .expected = fmt::format("{}", a.config().vocabulary)});
-  }
-}
 
 /// The built-in probes; without a tokenizer, random tokens.
 ObservedCorpus built_in(const CompareVerb& verb, const Session& session,
@@ -61,6 +57,15 @@ ObservedCorpus built_in(const CompareVerb& verb, const Session& session,
     if (!sequences.decoder_ids.empty()) text.decoder_ids = std::move(sequences.decoder_ids[i]);
   }
   return corpus;
+}
+
+void add_corpus(JsonWriter& json, const ObservedCorpus& corpus) {
+  json.key("corpus");
+  json.begin_object();
+  json.field("name", corpus.name);
+  json.field("texts", corpus.texts.size());
+  json.field("tokens", corpus.tokens());
+  json.end_object();
 }
 
 std::string json_of(const ModelMatch& match, const ObservedCorpus& corpus) {
@@ -90,12 +95,7 @@ std::string json_of(const ModelMatch& match, const ObservedCorpus& corpus) {
     json.end_object();
   }
   json.end_array();
-  json.key("corpus");
-  json.begin_object();
-  json.field("name", corpus.name);
-  json.field("texts", corpus.texts.size());
-  json.field("tokens", corpus.tokens());
-  json.end_object();
+  add_corpus(json, corpus);
   json.end_object();
   return json.take();
 }
@@ -124,9 +124,158 @@ std::string match_text(const ModelMatch& match, const ObservedCorpus& corpus) {
   return text;
 }
 
+/// What is told about each of two heads: measures of the texts and weights, and roles.
+struct HeadFacts {
+  HeadComparison pair{};
+  Evidence evidence{};
+  Verdict verdict{};
+};
+
+/// The measures that are shown, in this order, if a head has them.
+constexpr const char* kShownMeasures[] = {
+    "entropy",   "confidence", "distance",     "mass_previous", "mass_self",
+    "mass_next", "mass_first", "mass_special", "mass_window",   "rare_share",
+    "semantic",  "induction",  "duplicate",    "diagonal",      "contribution_norm",
+    "constancy", "qk_rank",    "ov_rank",      "copying"};
+
+std::vector<std::string> roles_of(const Verdict& verdict, const std::string& name) {
+  std::vector<std::string> roles;
+  for (const HeadVerdict& head : verdict.heads) {
+    if (head.head != name) continue;
+    for (const Role& role : head.roles) {
+      roles.push_back(role.detail.empty() ? role.role
+                                          : fmt::format("{} ({})", role.role, role.detail));
+      if (role.source == RoleSource::probes) roles.back() += " on probes";
+    }
+  }
+  return roles;
+}
+
+std::string json_of(const HeadFacts& facts, const ObservedCorpus& corpus) {
+  const HeadComparison& pair = facts.pair;
+  JsonWriter json;
+  json.begin_object();
+  json.field("a", pair.a);
+  json.field("b", pair.b);
+  json.field("rows", pair.rows);
+  json.field("js", pair.js);
+  json.field("others_js", pair.others_js);
+  json.field("output_cka", pair.output_cka);
+  for (const char* const name : {"subspace_overlap", "principal_angle"}) {
+    json.key(name);
+    json.begin_object();
+    for (const char* const side : {"q", "k", "v", "o"}) {
+      const SubspaceRelation& relation = pair.subspaces.at(side);
+      json.field(side, name[0] == 's' ? relation.overlap : relation.angle);
+    }
+    json.end_object();
+  }
+  json.key("heads");
+  json.begin_array();
+  for (const std::string& name : {pair.a, pair.b}) {
+    json.begin_object();
+    json.field("head", name);
+    json.field("roles", roles_of(facts.verdict, name));
+    for (const char* const measure : kShownMeasures) {
+      const Measure* const found = facts.evidence.head(name).measures.find(measure);
+      if (found != nullptr) json.field(measure, found->value);
+    }
+    json.end_object();
+  }
+  json.end_array();
+  add_corpus(json, corpus);
+  json.end_object();
+  return json.take();
+}
+
+std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
+  const HeadComparison& pair = facts.pair;
+  std::string text =
+      fmt::format("{} and {}\n{}: {} texts, {} tokens\n\n", pair.a, pair.b, corpus.name,
+                  grouped(std::ssize(corpus.texts)), grouped(corpus.tokens()));
+  text += fmt::format(
+      "  js                  {:>8.4f}   0: they attend to the same, 0.69: to nothing "
+      "in common\n{:22}{:>8.4f}   between the other heads of their layers\n",
+      pair.js, "", pair.others_js);
+  text += fmt::format(
+      "  output cka          {:>8.4f}   1: the same output up to rotation and "
+      "scale\n",
+      pair.output_cka);
+  text +=
+      fmt::format("  subspace overlap  {:>10}{:>10}{:>10}{:>10}\n{:20}", "q", "k", "v", "o", "");
+  for (const char* const side : {"q", "k", "v", "o"}) {
+    text += fmt::format("{:>10.4f}", pair.subspaces.at(side).overlap);
+  }
+  text += fmt::format("\n\n  {:<20}{:>14}{:>14}\n", "", pair.a, pair.b);
+  for (const char* const measure : kShownMeasures) {
+    std::string row;
+    bool any = false;
+    for (const std::string& name : {pair.a, pair.b}) {
+      const Measure* const found = facts.evidence.head(name).measures.find(measure);
+      row += found == nullptr ? fmt::format("{:>14}", "-") : fmt::format("{:>14.4f}", found->value);
+      any |= found != nullptr;
+    }
+    if (any) text += fmt::format("  {:<20}{}\n", measure, row);
+  }
+  text += '\n';
+  for (const std::string& name : {pair.a, pair.b}) {
+    const std::vector<std::string> roles = roles_of(facts.verdict, name);
+    text += fmt::format("  {:<10}{}\n", name,
+                        roles.empty() ? "no role" : fmt::format("{}", fmt::join(roles, ", ")));
+  }
+  return text;
+}
+
+/// A head; throws Error for a layer or a list.
+HeadIndex one_head(const Model& model, const std::string& name) {
+  const std::vector<HeadIndex> heads = model.find_heads(name);
+  if (heads.size() == 1) return heads.front();
+  throw Error({.what = "this is not one head",
+               .where = "compare",
+               .got = fmt::format("{}, {} heads", name, heads.size()),
+               .expected = "two heads, such as L7.H9 L7.H10"});
+}
+
+void compare_two_heads(const CompareVerb& verb, const CommonOptions& common) {
+  if (verb.across) misuse("--across is for two models");
+  const Session session(verb.input);
+  session.refuse_means("does not go with compare");
+  const HeadIndex a = one_head(session.model(), verb.other);
+  const HeadIndex b = one_head(session.model(), verb.head);
+  ObserveData data{.corpus = verb.input.has_input()
+                                 ? read_corpus(verb.input, session, common, {.sample = verb.sample})
+                                 : built_in(verb, session, common)};
+  HeadFacts facts{
+      .pair = compare_heads(session.model(), a, b, data.corpus,
+                            {.gates = session.gates(),
+                             .progress = [](int64_t, int64_t) { throw_if_interrupted(); }})};
+  std::optional<PartProgress> progress(std::in_place, common.quiet);
+  ObserveOptions options{.measures = {"attention", "linguistic", "qk_rank", "ov_rank", "copying"},
+                         .gates = session.gates(),
+                         .seed = common.seed,
+                         .progress = [&](const std::string& part, int64_t done, int64_t total) {
+                           progress->advance(part, done, total);
+                         }};
+  if (!verb.verdict.empty()) {
+    facts.verdict = read_verdict(verb.verdict);
+    check_about(facts.verdict, verb.verdict, session.name(), hash_of_weights(session.folder()));
+    options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
+  }
+  facts.evidence = observe(session.model(), session.tokenizer(), data, options);
+  if (verb.verdict.empty()) facts.verdict = judge(facts.evidence);
+  progress.reset();
+  deliver(common, common.json ? json_of(facts, data.corpus) : heads_text(facts, data.corpus));
+}
+
 void compare(const CompareVerb& verb, const CommonOptions& common) {
   check_options(verb.input, false);
+  if (!verb.head.empty()) return compare_two_heads(verb, common);
+  if (!verb.verdict.empty()) misuse("--verdict is for two heads: MODEL L7.H9 L7.H10");
+  if (verb.other.find(".H") != std::string::npos && !std::filesystem::exists(verb.other)) {
+    misuse(fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", verb.other));
+  }
   const Session a(verb.input);
+  a.refuse_means("does not go with compare");
   InputOptions other = verb.input;
   other.model = verb.other;
   const Session b(other);
@@ -152,16 +301,23 @@ void compare(const CompareVerb& verb, const CommonOptions& common) {
 void add_compare(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<CompareVerb>();
   CLI::App& verb = add_verb(
-      app, "compare", "Which heads of two models do the same",
+      app, "compare", "Which heads of two models do the same; or two heads of a model side by side",
       "Two seeds or checkpoints with the same vocabulary read the same texts; without any, the\n"
-      "built-in sentences. Heads are matched one to one by what they look at.\n\n"
-      "Example:\n"
-      "  headwise compare ./seed-1 ./seed-2 --input reviews.txt",
+      "built-in sentences. Heads are matched one to one by what they attend to. With two heads in\n"
+      "place of the other model, these two are compared.\n\n"
+      "Examples:\n"
+      "  headwise compare ./seed-1 ./seed-2 --input reviews.txt\n"
+      "  headwise compare ./minilm L3.H9 L3.H10",
       common, [options, &common] { compare(*options, common); });
   add_inputs(verb, options->input, false);
-  verb.add_option("OTHER", options->other, "The model to be compared with")
+  verb.add_option("OTHER", options->other, "The model to be compared with; or a head, L7.H9")
       ->required()
       ->type_name("");
+  verb.add_option("HEAD", options->head, "The head to be compared with it, L7.H10")->type_name("");
+  verb.add_option("--verdict", options->verdict,
+                  "Two heads: take their roles from this verdict or study; default: from the texts "
+                  "and the built-in probes")
+      ->type_name("FILE");
   verb.add_flag("--across", options->across,
                 "Match heads of all layers with each other; default: of the same layer");
   verb.add_option("--sample", options->sample, "At most so many texts")

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <httplib.h>
 #include <netdb.h>
 #include <poll.h>
@@ -260,6 +261,9 @@ class HttpServer::Impl : private httplib::Server {
  private:
   /// Before anything is read but the headers.
   std::optional<Reply> refuse(const httplib::Request& request) const {
+    if (const auto detail = Names::check_form(values_of(request, "Host"))) {
+      return error_reply(400, *detail);
+    }
     if (const auto detail =
             names_.refuse(values_of(request, "Host"), values_of(request, "Origin"))) {
       return error_reply(403, *detail);
@@ -274,7 +278,32 @@ class HttpServer::Impl : private httplib::Server {
     if (request.is_multipart_form_data()) {
       return error_reply(400, {.what = "a form was sent", .expected = "JSON"});
     }
-    const std::string length = request.get_header_value("Content-Length");
+    return refuse_length(values_of(request, "Content-Length"),
+                         values_of(request, "Transfer-Encoding"));
+  }
+
+  /// Requests whose end is not told, or told in two ways: others on the way might see another end.
+  static std::optional<Reply> refuse_length(const std::vector<std::string>& lengths,
+                                            const std::vector<std::string>& codings) {
+    const auto refuse = [](const char* where, const std::vector<std::string>& got,
+                           const char* expected) {
+      return error_reply(400, {.what = "the length of the request is not clear",
+                               .where = where,
+                               .got = fmt::format("{}", fmt::join(got, ", ")).substr(0, 100),
+                               .expected = expected});
+    };
+    if (!codings.empty() && !lengths.empty()) {
+      return refuse("Transfer-Encoding", codings, "this or Content-Length");
+    }
+    if (codings.size() > 1 || (codings.size() == 1 && codings[0] != "chunked")) {
+      return refuse("Transfer-Encoding", codings, "chunked");
+    }
+    if (lengths.empty()) return std::nullopt;
+    const std::string& length = lengths.front();
+    if (lengths.size() > 1 || length.empty() ||
+        length.find_first_not_of("0123456789") != std::string::npos) {
+      return refuse("Content-Length", lengths, "one number of bytes");
+    }
     if (length.size() > 10 || std::atoll(length.c_str()) > static_cast<long long>(kMostBody)) {
       return too_large();
     }

@@ -15,6 +15,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/model/generate.h"
+#include "text/unicode.h"
 
 namespace headwise::program {
 namespace {
@@ -63,6 +64,50 @@ std::vector<std::string> read_lines(const std::string& name) {
   return lines_of(text);
 }
 
+/// How many characters of a text are U+FFFD.
+int64_t count_replacements(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  int64_t count = 0;
+  for (size_t at = 0; (at = text.find(kReplacement, at)) != text.npos; ++count) at += 3;
+  return count;
+}
+
+/// Refuses bytes that are no UTF-8, or replaces and counts them.
+class Utf8Check {
+ public:
+  explicit Utf8Check(bool replaces) : replaces_(replaces) {}
+
+  /// Throws Error unless it replaces.
+  void operator()(std::string& text, const std::string& where) {
+    if (text::is_valid_utf8(text)) return;
+    if (replaces_) {
+      std::string valid = text::lossy_utf8(text);
+      replaced_ += count_replacements(valid) - count_replacements(text);
+      text = std::move(valid);
+      return;
+    }
+    size_t at = 0;
+    for (size_t size; (size = text::valid_char_size(text, at)) > 0;) at += size;
+    throw Error({.what = "text: not UTF-8",
+                 .where = fmt::format("{}, byte {}", where, at + 1),
+                 .got = fmt::format("byte {:02X}", static_cast<uint8_t>(text[at])),
+                 .expected = "text in UTF-8",
+                 .hint = "convert it, for instance with iconv -t UTF-8 -f ENCODING; "
+                         "--replace-invalid goes on with U+FFFD in its place"});
+  }
+
+  /// Says how much was replaced, with --quiet too: the texts are not those that were given.
+  void report() const {
+    if (replaced_ == 0) return;
+    complain(fmt::format("headwise: {} {} not UTF-8 and replaced by U+FFFD\n", replaced_,
+                         replaced_ == 1 ? "place in the texts was" : "places in the texts were"));
+  }
+
+ private:
+  bool replaces_;
+  int64_t replaced_ = 0;
+};
+
 void split_pair(Input& input) {
   const size_t tab = input.text.find('\t');
   if (tab == std::string::npos) {
@@ -81,14 +126,21 @@ std::string numbered(const char* option, size_t i, size_t count) {
   return count == 1 ? option : fmt::format("{}, the {}.", option, i + 1);
 }
 
-std::vector<Input> read_texts(const InputOptions& options, bool pairs) {
+std::vector<Input> read_texts(const InputOptions& options, bool pairs, Utf8Check& check_utf8) {
   std::vector<Input> inputs;
   for (size_t i = 0; i < options.texts.size(); ++i) {
     inputs.push_back(
         {.where = numbered("--text", i, options.texts.size()), .text = options.texts[i]});
+    check_utf8(inputs.back().text, inputs.back().where);
     if (!options.pairs.empty()) {
       inputs.back().second = options.pairs[i];
+      check_utf8(inputs.back().second, numbered("--pair", i, options.pairs.size()));
       inputs.back().paired = true;
+    } else if (options.texts[i].empty()) {
+      throw Error({.what = "the text is empty",
+                   .where = inputs.back().where,
+                   .expected = "a text",
+                   .hint = "is a shell variable unset?"});
     }
   }
   if (options.file.empty()) return inputs;
@@ -100,6 +152,7 @@ std::vector<Input> read_texts(const InputOptions& options, bool pairs) {
   for (std::string& line : lines) {
     const auto number = inputs.size() - options.texts.size() + 1;
     inputs.push_back({.where = fmt::format("{}, line {}", name, number), .text = std::move(line)});
+    check_utf8(inputs.back().text, inputs.back().where);
     if (pairs) split_pair(inputs.back());
   }
   return inputs;
@@ -171,7 +224,7 @@ struct DecoderInput {
 
 /// With the start token in front: of texts always, of ids if it is asked for and missing.
 std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const Session& session,
-                                              const EncodeLimits& limits) {
+                                              const EncodeLimits& limits, Utf8Check& check_utf8) {
   const std::optional<int32_t> start = session.config().decoder_start;
   std::vector<DecoderInput> all;
   for (size_t i = 0; i < options.decoder_ids.size(); ++i) {
@@ -191,6 +244,7 @@ std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const
     DecoderInput one{.where = is_file ? fmt::format("{}, line {}", options.reference, i + 1)
                                       : numbered("--decoder-text", i, texts.size())};
     one.text = texts[i];
+    check_utf8(one.text, one.where);
     one.encoding = need_tokenizer(session).encode(one.text, how);
     one.ids = one.encoding.ids;
     if (start) one.ids.insert(one.ids.begin(), *start);
@@ -201,7 +255,7 @@ std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const
 }
 
 void read_decoder(const InputOptions& options, const Session& session, const EncodeLimits& limits,
-                  std::vector<Input>& inputs) {
+                  Utf8Check& check_utf8, std::vector<Input>& inputs) {
   if (!options.has_decoder()) return;
   const ModelConfig& config = session.config();
   const char* const name = !options.decoder_ids.empty()     ? "--decoder-ids"
@@ -213,7 +267,7 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
                  .got = config.model_type,
                  .expected = "marian or t5"});
   }
-  std::vector<DecoderInput> all = read_decoder_inputs(options, session, limits);
+  std::vector<DecoderInput> all = read_decoder_inputs(options, session, limits, check_utf8);
   if (all.size() != inputs.size()) {
     throw Error({.what = "inputs and texts of the decoder are not as many",
                  .where = name,
@@ -303,11 +357,16 @@ void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs) {
       ->group(group);
   verb.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
       ->group(group);
+  verb.add_flag(
+          "--replace-invalid", options.replace_invalid,
+          "Replace what is not UTF-8 in texts by U+FFFD, and say how much; default: refuse it")
+      ->group(group);
   verb.add_flag("--allow-nonfinite", options.allow_nonfinite,
                 "Load a model with NaN or infinity among its weights")
       ->group(group);
   add_list(verb, "--gate", options.gates,
-           "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5; may be repeated")
+           "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5, L1,L2.H0=0; or ablate them to "
+           "their mean output over the texts: L3.H1=mean; may be repeated")
       ->type_name("HEADS=X")
       ->group(group);
 }
@@ -351,12 +410,14 @@ std::vector<Input> read_inputs(const InputOptions& options, const Session& sessi
       how.truncate = limits.cut_at;
     }
   }
-  std::vector<Input> inputs = read_texts(options, limits.pairs || options.paired_lines);
+  Utf8Check check_utf8(options.replace_invalid);
+  std::vector<Input> inputs = read_texts(options, limits.pairs || options.paired_lines, check_utf8);
   for (Input& input : inputs) encode(input, session, how);
   for (size_t i = 0; i < options.ids.size(); ++i) {
     inputs.push_back(input_of_ids(options, i, session));
   }
-  read_decoder(options, session, limits, inputs);
+  read_decoder(options, session, limits, check_utf8, inputs);
+  check_utf8.report();
   return inputs;
 }
 

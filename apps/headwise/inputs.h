@@ -12,6 +12,7 @@
 
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
+#include "headwise/observe/mean_ablation.h"
 #include "headwise/text/tokenizer.h"
 #include "verb.h"
 
@@ -28,6 +29,7 @@ struct InputOptions {
   std::vector<std::string> gates{};
   bool truncate = false;
   bool allow_nonfinite = false;
+  bool replace_invalid = false;  // bytes that are no UTF-8, by U+FFFD
 
   bool has_input() const { return !texts.empty() || !file.empty() || !ids.empty(); }
   bool has_decoder() const {
@@ -52,11 +54,11 @@ struct Input {
 /// A model ready to run: with its tokenizer, if it has one, and the gates that were asked for.
 class Session {
  public:
-  /// Throws Error for gates of heads that are not there or that are not in [0, 1].
+  /// Throws Error for gates of heads that are not there or that are neither in [0, 1] nor "mean".
   explicit Session(const InputOptions& options);
 
-  /// The same model, shared, with other gates ([heads], or none) and something else that watches
-  /// every pass, or nothing.
+  /// The same model, shared, with other gates ([heads], or none), without mean ablation, and with
+  /// another observer of every pass, or none.
   Session with(std::vector<float> gates, ForwardObserver* observer = nullptr) const;
 
   const std::string& name() const { return loaded_->name; }  // the folder's, or the id given
@@ -72,6 +74,17 @@ class Session {
   /// As the tokenizer stores them; the ids themselves if there is none.
   std::vector<std::string> tokens(std::span<const int32_t> ids) const;
 
+  /// Heads of --gate HEADS=mean, among all heads of the model.
+  const std::vector<int64_t>& mean_heads() const { return mean_heads_; }
+  /// Measures their mean outputs over all rows of the texts, from the model without gates. From
+  /// then on passes have them in place.
+  void measure_means(const ObservedCorpus& corpus);
+  void measure_means(std::span<const Input> inputs);
+  /// Throws Error if there are such heads, for commands that cannot have them; `why` ends a
+  /// sentence.
+  void refuse_means(const std::string& why) const;
+  const std::vector<HeadOutput>& replaced() const { return replaced_->outputs; }
+
   /// With the gates; every layer is a place to be interrupted at unless there is an observer.
   ForwardOptions forward(ForwardObserver* observer = nullptr) const;
 
@@ -85,10 +98,20 @@ class Session {
     Model model;
   };
 
+  struct Replaced {
+    std::vector<HeadOutput> outputs{};
+    ReplacedHeads observer{{}};
+  };
+
   std::shared_ptr<const Loaded> loaded_;
   std::vector<float> gates_;
+  std::vector<int64_t> mean_heads_;
+  std::shared_ptr<Replaced> replaced_ = std::make_shared<Replaced>();
   ForwardObserver* observer_ = nullptr;
 };
+
+/// Throws Error unless an id is the same token for both, as far as that is known.
+void check_same_vocabulary(const Session& a, const Session& b);
 
 /// Sets the gates of "L3.H1", "L3" or a list of them; `gates` [heads] is made if it is empty.
 /// Throws Error for heads that are not there.
@@ -115,7 +138,7 @@ void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Inp
                      int64_t most = INT64_MAX);
 
 /// All inputs in the order given: --text, --input, --ids. Throws Error for texts that the model
-/// cannot take, naming the line.
+/// cannot take, and for what is no UTF-8 unless it is to be replaced, naming the line.
 std::vector<Input> read_inputs(const InputOptions& options, const Session& session,
                                const EncodeLimits& limits);
 

@@ -41,6 +41,9 @@ class JsonWriter {
   }
   void matrix(View<const float, 2> rows);
 
+  /// A value that is JSON already.
+  void raw(std::string_view json) { word(json); }
+
   template <class T>
   void field(std::string_view name, const T& content) {
     key(name);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <new>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "io/json.h"
@@ -58,10 +59,13 @@ std::string in_small_letters(std::string name) {
 }
 
 /// "localhost:8642" without the port, "[::1]:8642" without the brackets, too.
-std::string without_port(const std::string& host) {
-  if (!host.starts_with('[')) return in_small_letters(host.substr(0, host.find(':')));
-  const size_t end = host.find(']');
-  return end == std::string::npos ? "" : host.substr(1, end - 1);
+/// The name or address of "name", "name:80" or "[::1]:80"; none for what is not of this form.
+std::optional<std::string> without_port(const std::string& host) {
+  static const std::regex kForm(R"((?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?)");
+  std::smatch parts;
+  if (!std::regex_match(host, parts, kForm)) return std::nullopt;
+  if (parts[3].matched && std::stoi(parts[3]) > 65'535) return std::nullopt;
+  return parts[1].matched ? in_small_letters(parts[1]) : parts[2].str();
 }
 
 LookRequest parse_look(const std::string& body, const Model& model) {
@@ -166,13 +170,25 @@ bool Names::knows(std::string_view name) const {
          (any_address_ && is_address(std::string(name)));
 }
 
+std::optional<ErrorDetail> Names::check_form(const std::vector<std::string>& hosts) {
+  // Thousands of letters are no name, and would be too deep for a regex.
+  constexpr size_t kLongest = 300;
+  if (hosts.size() == 1 && hosts[0].size() <= kLongest && without_port(hosts[0])) {
+    return std::nullopt;
+  }
+  return ErrorDetail{
+      .what = "a request names the host that it is for",
+      .where = "Host",
+      .got = hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", ")).substr(0, kLongest),
+      .expected = "one name or address, and perhaps a port"};
+}
+
 std::optional<ErrorDetail> Names::refuse(const std::vector<std::string>& hosts,
                                          const std::vector<std::string>& origins) const {
-  if (hosts.size() != 1 || !knows(without_port(hosts[0]))) {
-    const std::string got = hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "));
+  if (!knows(*without_port(hosts.front()))) {
     return ErrorDetail{.what = "the server is not known under this name",
                        .where = "Host",
-                       .got = got,
+                       .got = hosts.front(),
                        .expected = fmt::format("localhost or {}", names_.back()),
                        .hint = "headwise serve --allow-host NAME allows another name"};
   }

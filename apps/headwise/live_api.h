@@ -35,7 +35,11 @@ class Names {
   /// `host` is what the server listens on; `others` are names that lead there.
   Names(const std::string& host, std::vector<std::string> others);
 
-  /// What is wrong with a request's Host and Origin, or nothing. No Origin: it is of no page.
+  /// What is wrong with the form of a request's Host, or nothing: it has one, NAME or NAME:PORT.
+  static std::optional<ErrorDetail> check_form(const std::vector<std::string>& hosts);
+
+  /// What is wrong with a request's Host, of the right form, and its Origin, or nothing. No Origin:
+  /// it is of no page.
   std::optional<ErrorDetail> refuse(const std::vector<std::string>& hosts,
                                     const std::vector<std::string>& origins) const;
 

@@ -207,7 +207,7 @@ Json Looker::run(const Session& session, const Input& input, const std::string& 
     }
   }
   const auto made = make_task(session, options, std::nullopt);
-  Results results(session, true, false);
+  Results results(session, {.json = true});
   results.json.begin_object();
   results.json.key("results");
   results.json.begin_array();

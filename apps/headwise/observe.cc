@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "headwise/core/error.h"
+#include "io/file.h"
 #include "observe_screen.h"
 #include "observe_verb.h"
 
@@ -44,12 +46,52 @@ void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
   }
   if (verb.race && *verb.race == 0) misuse("--race: a tolerance above 0");
   if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
-  const Session session(verb.input);
+  Session session(verb.input);
+  if (verb.append) session.refuse_means("does not go with --append, which measures importance");
+  if (session.config().encoder_decoder() && !verb.input.has_decoder()) {
+    session.refuse_means("needs texts for the decoder: --reference or --decoder-text");
+  }
   const ObserveData data = read_observe_data(verb, session, common);
   check_texts(verb, data);
-  show(verb.append ? append_and_write(verb, session, data, common)
-                   : observe_and_write(verb, session, data, common),
-       common);
+  session.measure_means(data.corpus);
+  const Evidence evidence = verb.append ? append_and_write(verb, session, data, common)
+                                        : observe_and_write(verb, session, data, common);
+  if (!verb.csv.empty()) write_file_whole(verb.csv, to_csv(evidence));
+  show(evidence, common);
+}
+
+/// The groups, each with what it holds, in lines of at most 90 characters.
+std::string measures_text() {
+  constexpr size_t kWidth = 90;
+  std::string text;
+  for (const MeasureGroup& group : measure_groups()) {
+    std::string line = fmt::format("  {:<12}{}:", group.name, group.meaning);
+    for (const std::string_view measure : group.measures) {
+      const std::string word =
+          fmt::format(" {}{}", measure, measure == group.measures.back() ? "" : ",");
+      if (line.size() + word.size() > kWidth) {
+        text += line + '\n';
+        line = std::string(13, ' ');
+      }
+      line += word;
+    }
+    text += line + '\n';
+  }
+  return text;
+}
+
+CLI::Validator is_measure() {
+  const auto check = [](const std::string& name) -> std::string {
+    try {
+      (void)MeasureSelection({name});
+      return "";
+    } catch (const Error& error) {
+      const ErrorDetail& detail = error.detail();
+      return fmt::format("there is no measure {}{}; there are: {}", name,
+                         detail.hint.empty() ? "" : ": " + detail.hint, detail.expected);
+    }
+  };
+  return CLI::Validator(check, "");
 }
 
 }  // namespace
@@ -58,10 +100,15 @@ void add_observe(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<ObserveVerb>();
   CLI::App& verb = add_verb(
       app, "observe", "What every head was seen to do, in numbers",
-      "Texts show what heads look at, a treebank which relations they know. Without any, the\n"
-      "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
-      "Example:\n"
-      "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json",
+      fmt::format(
+          "Texts show what heads attend to, a treebank which relations they find. Without any, "
+          "the\n"
+          "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
+          "Measures:\n{}\n"
+          "Examples:\n"
+          "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json\n"
+          "  headwise observe ./minilm --input reviews.txt --measure entropy,js --csv heads.csv",
+          measures_text()),
       common, [options, &common] { observe_model(*options, common); });
   add_inputs(verb, options->input, false);
   verb.add_option("--treebank", options->treebank, "Universal Dependencies: a CoNLL-U file")
@@ -75,9 +122,10 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   verb.add_option(
           "--measure", options->measure,
-          "look, know, relate, matter, with commas between; default: all that the data allow")
+          "Groups or single measures, which are listed below, with commas between; default: "
+          "all that the data allow")
       ->delimiter(',')
-      ->check(CLI::IsMember({"look", "know", "relate", "matter"}).description(""))
+      ->check(is_measure())
       ->type_name("LIST");
   const char* const group = "How much heads matter";
   verb.add_option("--loss", options->loss,
@@ -133,6 +181,10 @@ void add_observe(CLI::App& app, CommonOptions& common) {
   verb.add_option("--probe-lexicon", options->lexicon, "Words of another language for the probes")
       ->type_name("FILE");
   verb.add_flag("--resume", options->resume, "Go on after the last finished part");
+  verb.add_option(
+          "--csv", options->csv,
+          "Write a table, too: a row per head, a column per number, for spreadsheets and pandas")
+      ->type_name("FILE");
 }
 
 }  // namespace headwise::program

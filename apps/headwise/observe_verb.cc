@@ -186,7 +186,7 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
                               const CommonOptions& common) {
   ObserveData data;
   read_texts(verb, session, common, data);
-  if (verb.wants("matter") || verb.append) {
+  if (verb.measures().has_group("importance") || verb.append) {
     data.evaluation = read_loss(verb, session, data.corpus, common);
     data.folder = session.folder();
   }
@@ -194,7 +194,7 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     const auto refuse = [](bool given, const char* option) {
       if (given)
         misuse(
-            fmt::format("{}: a loss is needed: give texts, or --data, and leave matter "
+            fmt::format("{}: a loss is needed: give texts, or --data, and leave importance "
                         "in --measure",
                         option));
     };
@@ -205,7 +205,10 @@ ObserveData read_observe_data(const ObserveVerb& verb, const Session& session,
     refuse(verb.positions.has_value(), "--positions");
     refuse(!verb.data.empty(), "--data");
     refuse(!verb.loss.empty(), "--loss");
-    refuse(std::ranges::find(verb.measure, "matter") != verb.measure.end(), "--measure matter");
+    for (const std::string& name : verb.measure) {
+      refuse(MeasureSelection({name}).has_group("importance"),
+             fmt::format("--measure {}", name).c_str());
+    }
   }
   return data;
 }
@@ -225,13 +228,11 @@ void check_texts(const ObserveVerb& verb, const ObserveData& data) {
 Evidence observe_and_write(const ObserveVerb& verb, const Session& session, const ObserveData& data,
                            const CommonOptions& common) {
   Evidence so_far = identify(verb, session, data, common);
-  ObserveOptions options{.look = verb.wants("look"),
-                         .know = verb.wants("know"),
-                         .relate = verb.wants("relate"),
-                         .matter = verb.wants("matter"),
+  ObserveOptions options{.measures = verb.measures(),
                          .probes = !verb.no_probes,
                          .all_pairs = verb.pairs == "all",
                          .gates = session.gates(),
+                         .replaced = session.replaced(),
                          .seed = common.seed,
                          .importance = importance_options(verb, session, so_far)};
   if (!verb.lexicon.empty()) options.lexicon = ProbeLexicon::read(verb.lexicon);

@@ -21,7 +21,7 @@ struct ObserveVerb {
   std::string only{}, pairs = "layer";
   int64_t sample = 0;
   std::string lexicon{};
-  std::string loss{}, verdict{};
+  std::string loss{}, verdict{}, csv{};
   std::vector<std::string> data{}, ablate{}, groups{};
   std::optional<double> race{}, positions{};
   bool no_probes = false, resume = false, append = false;
@@ -29,9 +29,7 @@ struct ObserveVerb {
 
   bool ablates(const char* what) const { return std::ranges::find(ablate, what) != ablate.end(); }
 
-  bool wants(const std::string& part) const {
-    return measure.empty() || std::ranges::find(measure, part) != measure.end();
-  }
+  MeasureSelection measures() const { return MeasureSelection(measure); }
 };
 
 /// SHA-256 of the weights of a folder: what evidence knows a model by.

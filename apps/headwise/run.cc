@@ -70,13 +70,34 @@ void write_array(const Results& results, const CommonOptions& common) {
   note(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
 }
 
+/// The model that --against names.
+std::optional<Session> session_before(const RunOptions& options, const Session& session,
+                                      const CommonOptions& common) {
+  if (options.against.empty()) return std::nullopt;
+  if (common.out_is_array()) misuse("--against gives tables: -o FILE.npy takes one model");
+  if (options.against == "original") {
+    if (options.input.gates.empty()) {
+      misuse("--against original: the model without gates; give --gate, or another model");
+    }
+    return session.with({});
+  }
+  InputOptions input = options.input;
+  input.model = options.against;
+  input.gates.clear();
+  std::optional<Session> other(std::in_place, input);
+  check_same_vocabulary(session, *other);
+  return other;
+}
+
 void run(RunOptions options, const CommonOptions& common) {
   options.seed = common.seed;
   check_options(options.input);
-  const Session session(options.input);
+  Session session(options.input);
+  const std::optional<Session> before = session_before(options, session, common);
   std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
   check_task(options.task, session);
+  if (before) check_task(options.task, *before);
   check_heeded(options, session);
   if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
     misuse("answer: give the --context of each --text");
@@ -87,7 +108,9 @@ void run(RunOptions options, const CommonOptions& common) {
                                                 {.pairs = options.task == "answer",
                                                  .cut_at = cut_at,
                                                  .start_decoder = options.task == "nll"});
-  const std::unique_ptr<RunTask> task = make_task(session, options, std::move(pooling));
+  session.measure_means(inputs);
+  const std::unique_ptr<RunTask> task = before ? make_against(*before, session, options)
+                                               : make_task(session, options, std::move(pooling));
   if (common.out_is_array() && !task->has_array()) {
     misuse(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
   }
@@ -98,10 +121,11 @@ void run(RunOptions options, const CommonOptions& common) {
                              "texts are cut; --truncate does so",
                              *cut_at));
   }
-  Results results(session, common.json, common.out_is_array());
+  Results results(session, {.json = common.json, .array = common.out_is_array()});
   if (common.json) {
     results.json.begin_object();
     results.json.field("task", options.task);
+    if (before) results.json.field("against", options.against);
     results.json.key("results");
     results.json.begin_array();
   }
@@ -162,8 +186,10 @@ void add_run(CLI::App& app, CommonOptions& common) {
       "of all texts go into one array: [tokens, width] of hidden and logits, [texts, width] of\n"
       "embed, [texts, labels] of classify, [tokens, 2] of answer (begins and ends of spans),\n"
       "[tokens] of nll. Any other -o FILE gets what would be printed.\n\n"
-      "Example:\n"
-      "  headwise run ./bert --task fill --text \"Paris is the [MASK] of France.\" --gate L3.H1=0",
+      "Examples:\n"
+      "  headwise run ./bert --task fill --text \"Paris is the [MASK] of France.\" --gate L3.H1=0\n"
+      "  headwise run ./gpt2 --text \"Once upon a time\" --gate L3.H1=mean --against original\n"
+      "  headwise run ./pruned --input reviews.txt --against ./original-model",
       common, [options, &common] { run(*options, common); });
   add_inputs(verb, options->input);
   verb.add_option(
@@ -174,6 +200,11 @@ void add_run(CLI::App& app, CommonOptions& common) {
   verb.add_option("--top", options->top, "How many candidates fill and logits show; default: 5")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N");
+  verb.add_option(
+          "--against", options->against,
+          "Compare: before, after and change side by side. original: the same model without "
+          "--gate; or another model with the same tokens")
+      ->type_name("MODEL");
   verb.add_option("--mask", options->mask, "fill: the id of the mask token, without a tokenizer")
       ->type_name("ID");
   add_generation(verb, *options);

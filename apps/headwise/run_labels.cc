@@ -28,6 +28,8 @@ class Fill : public RunTask {
                  .hint = "give its id: --mask 103"});
   }
 
+  std::optional<int32_t> mask() const override { return mask_; }
+
   void run(const Batch& batch, Results& results) override {
     std::vector<int64_t> masks;
     for (int64_t b = 0; b < batch.texts(); ++b) {

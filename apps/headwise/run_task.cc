@@ -73,6 +73,7 @@ std::unique_ptr<RunTask> make_task(const Session& session, const RunOptions& opt
 
 void Results::begin(const Input& input) {
   json.begin_object();
+  if (form_.bare) return;
   json.field("ids", input.encoding.ids);
   json.field("tokens", session_.tokens(input.encoding.ids));
   if (!session_.config().encoder_decoder() || input.decoder_ids.empty()) return;
@@ -81,7 +82,7 @@ void Results::begin(const Input& input) {
 }
 
 void Results::keep(View<const float, 2> rows) {
-  if (!is_array_) return;
+  if (!form_.keeps) return;
   row_shape = {rows.extent(1)};
   for (int64_t row = 0; row < rows.extent(0); ++row) {
     for (int64_t column = 0; column < rows.extent(1); ++column) values.push_back(rows(row, column));

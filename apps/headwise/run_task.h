@@ -17,7 +17,8 @@ constexpr int64_t kTop = 5;  // candidates that are shown, unless told otherwise
 
 struct RunOptions {
   InputOptions input{};
-  std::string task{};  // empty: the natural one
+  std::string task{};     // empty: the natural one
+  std::string against{};  // "original", or another model; empty: nothing
   std::optional<int64_t> top{};
   std::optional<int32_t> mask{};
   std::optional<int64_t> max_tokens{}, beams{}, top_k{};
@@ -36,11 +37,16 @@ struct Batch {
 /// What leaves the program: JSON or lines for people, and an array if there is a file for it.
 class Results {
  public:
-  Results(const Session& session, bool json, bool array)
-      : session_(session), is_json_(json), is_array_(array) {}
+  struct Form {
+    bool json = false;
+    bool array = false;  // numbers go to a file of their own, and not into the JSON
+    bool keeps = array;  // numbers are kept in `values`
+    bool bare = false;   // the JSON of an input is without its ids and tokens
+  };
+  Results(const Session& session, const Form& form) : session_(session), form_(form) {}
 
-  bool is_json() const { return is_json_; }
-  bool is_array() const { return is_array_; }
+  bool is_json() const { return form_.json; }
+  bool is_array() const { return form_.array; }
 
   /// Opens the JSON of one input, with its ids and tokens.
   void begin(const Input& input);
@@ -55,7 +61,7 @@ class Results {
 
  private:
   const Session& session_;
-  bool is_json_, is_array_;
+  Form form_;
 };
 
 class RunTask {
@@ -65,6 +71,9 @@ class RunTask {
   virtual void finish(Results&) {}  // adds to the JSON around all results, or to the text
 
   virtual bool has_array() const { return true; }  // numbers for -o FILE.npy
+
+  /// The token that a masked input has in place of what is to be filled in.
+  virtual std::optional<int32_t> mask() const { return std::nullopt; }
 
   /// The most texts, beams counted, that are worth running at once.
   virtual int64_t most_texts() const { return 1 << 20; }
@@ -80,6 +89,10 @@ void check_task(const std::string& name, const Session& session);
 
 std::unique_ptr<RunTask> make_task(const Session& session, const RunOptions& options,
                                    std::optional<SentencePooling> pooling);
+
+/// The same task of two models, side by side: `after` is the one with the gates.
+std::unique_ptr<RunTask> make_against(const Session& before, const Session& after,
+                                      const RunOptions& options);
 
 std::unique_ptr<RunTask> make_hidden(const Session& session);
 std::unique_ptr<RunTask> make_logits(const Session& session, const RunOptions& options);

@@ -7,7 +7,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/model_folder.h"
+#include "headwise/observe/match.h"
 #include "inputs.h"
+#include "model/stack_layout.h"
 
 namespace headwise::program {
 namespace {
@@ -26,7 +28,7 @@ float gate_value(std::string_view gate, std::string_view text) {
   throw Error({.what = "a gate is not in range",
                .where = fmt::format("--gate {}", gate),
                .got = std::string(text),
-               .expected = "a number from 0 (the head is off) to 1 (as it is)"});
+               .expected = "a number from 0 (the head is ablated) to 1 (as it is), or mean"});
 }
 
 /// The last part of a folder's path, or an id as it was given.
@@ -60,8 +62,53 @@ Session::Session(const InputOptions& options) : loaded_(std::make_shared<Loaded>
     if (equals == std::string::npos) {
       misuse(fmt::format("--gate {}: expected HEADS=VALUE, for instance L0.H1=0", gate));
     }
-    const float value = gate_value(gate, std::string_view(gate).substr(equals + 1));
-    set_gate(model(), std::string_view(gate).substr(0, equals), value, gates_);
+    const std::string_view heads = std::string_view(gate).substr(0, equals);
+    const std::string_view value = std::string_view(gate).substr(equals + 1);
+    const bool mean = value == "mean";
+    set_gate(model(), heads, mean ? 1 : gate_value(gate, value), gates_);
+    for (const HeadIndex head : model().find_heads(heads)) {
+      const int64_t number = model().attentions()[head.site].first + head.index;
+      std::erase(mean_heads_, number);
+      if (mean) mean_heads_.push_back(number);
+    }
+  }
+}
+
+void Session::measure_means(const ObservedCorpus& corpus) {
+  if (mean_heads_.empty()) return;
+  replaced_->outputs =
+      mean_outputs(model(), corpus, mean_heads_, [](int64_t, int64_t) { throw_if_interrupted(); });
+  replaced_->observer = ReplacedHeads(replaced_->outputs);
+}
+
+void Session::measure_means(std::span<const Input> inputs) {
+  if (mean_heads_.empty()) return;
+  ObservedCorpus corpus;
+  for (const Input& input : inputs) {
+    corpus.texts.push_back({.ids = input.encoding.ids,
+                            .types = input.encoding.type_ids,
+                            .decoder_ids = input.decoder_ids});
+  }
+  measure_means(corpus);
+}
+
+void Session::refuse_means(const std::string& why) const {
+  if (mean_heads_.empty()) return;
+  const AttentionSite& site = *site_of_head(model().attentions(), mean_heads_.front());
+  throw Error(
+      {.what = fmt::format("mean ablation {}", why),
+       .where = fmt::format("--gate {}=mean", site.head_name(mean_heads_.front() - site.first)),
+       .expected = "a number from 0 (the head is ablated) to 1 (as it is)"});
+}
+
+void check_same_vocabulary(const Session& a, const Session& b) {
+  if (a.tokenizer() != nullptr && b.tokenizer() != nullptr) {
+    check_same_tokens(*a.tokenizer(), *b.tokenizer(), b.folder().string());
+  } else if (a.config().vocabulary != b.config().vocabulary) {
+    throw Error({.what = "the models do not have the same tokens",
+                 .where = b.folder().string(),
+                 .got = fmt::format("{} tokens", b.config().vocabulary),
+                 .expected = fmt::format("{}", a.config().vocabulary)});
   }
 }
 
@@ -75,6 +122,8 @@ void set_gate(const Model& model, std::string_view heads, float value, std::vect
 Session Session::with(std::vector<float> gates, ForwardObserver* observer) const {
   Session other = *this;
   other.gates_ = std::move(gates);
+  other.mean_heads_.clear();
+  other.replaced_ = std::make_shared<Replaced>();
   other.observer_ = observer;
   return other;
 }
@@ -91,6 +140,10 @@ ForwardOptions Session::forward(ForwardObserver* observer) const {
   static Interruptible interruptible;
   if (observer == nullptr) observer = observer_;
   ForwardOptions options{.observer = observer == nullptr ? &interruptible : observer};
+  if (!replaced_->outputs.empty()) {
+    replaced_->observer.show(options.observer);
+    options.observer = &replaced_->observer;
+  }
   if (!gates_.empty()) options.gates = {gates_.data(), {1, std::ssize(gates_)}};
   return options;
 }

@@ -84,7 +84,11 @@ CLI::Validator is_share(double most) {
   const auto check = [most](const std::string& text) -> std::string {
     const std::optional<double> share = parse_share(text);
     if (!share) return fmt::format("{} is no share, such as 0.6 or 60%", text);
-    return *share <= most ? "" : fmt::format("{} is more than all", text);
+    if (*share <= most) return "";
+    if (*share <= 100 * most && !text.ends_with('%')) {
+      return fmt::format("{0} is more than all; did you mean {0}% or {1}?", text, *share / 100);
+    }
+    return fmt::format("{} is more than all", text);
   };
   return CLI::Validator(check, "");
 }

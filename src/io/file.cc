@@ -192,6 +192,7 @@ void write_file_whole(const fs::path& path, const std::function<void(const FileS
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     cannot_write(path, fmt::format("{} is there", kind_of(status.st_mode)), "name another file");
   }
+  if (path.has_parent_path()) make_folder(path.parent_path());
   Aside aside(path);
   fill([&](std::span<const std::byte> part) { aside.write(part); });
   aside.rename();

@@ -42,7 +42,8 @@ class MappedFile {
 std::string read_file(const std::filesystem::path& path, size_t most);
 
 /// Writes the parts one after the other beside `path`, syncs, then renames: whatever happens,
-/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind.
+/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. Makes
+/// missing folders above it.
 void write_file_whole(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
 void write_file_whole(const std::filesystem::path& path, std::string_view text);

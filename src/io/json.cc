@@ -142,6 +142,13 @@ std::optional<int64_t> integer_of(const Json& value, int64_t least, int64_t most
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
+  // To the parser a NUL is the end. No JSON has one: in strings it is written \u0000.
+  if (const size_t nul = text.find('\0'); nul != text.npos) {
+    throw Error({.what = "json: not valid",
+                 .where = fmt::format("{}, byte {}", where, nul + 1),
+                 .got = fmt::format("a NUL, and {} bytes behind it", text.size() - nul - 1),
+                 .expected = "one JSON value in UTF-8"});
+  }
   StrictReader reader(where);
   Json::sax_parse(text.data(), text.data() + text.size(), &reader);
   return reader.take();

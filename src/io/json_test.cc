@@ -44,6 +44,18 @@ TEST(Json, RefusesWhatIsNotJsonWithLineAndByte) {
   }
 }
 
+TEST(Json, RefusesBytesBehindANul) {
+  using namespace std::string_literals;
+  for (const std::string& text :
+       {"{}\0"s, "{\"a\": 1}\0GARBAGE"s, "\0{}"s, "[1,\0 2]"s, "\"a\0\""s}) {
+    const auto error = refused(text);
+    EXPECT_EQ(error.what, "json: not valid");
+    EXPECT_THAT(error.got, StartsWith("a NUL"));
+  }
+  EXPECT_EQ(refused("{}\0GARBAGE"s).where, "c.json, byte 3");
+  EXPECT_EQ(parse_json("\"a\\u0000b\"", "c.json"), "a\0b"s);
+}
+
 TEST(Json, RefusesRepeatedKeysWithTheirPlace) {
   const auto error = refused(R"({"model":{"x":[0,{"a":1,"b":{},"a":2}]}})");
   EXPECT_EQ(error.what, "json: a key is there twice");

@@ -7,6 +7,7 @@
 #include "core/trimmed.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
+#include "model/head_names.h"
 
 namespace headwise {
 namespace {
@@ -38,13 +39,15 @@ std::vector<std::string> heads_named(const Verdict& verdict, std::string_view na
     }
   }
   if (!found.empty()) return found;
-  throw Error({.what = "the verdict has no such head",
+  const std::string proper = proper_head_name(name);
+  throw Error({.what = proper.empty() ? "the verdict has no such head" : "heads are written L3.H1",
                .where = "the list of heads",
                .got = fmt::format("\"{}\"", name),
-               .expected = verdict.heads.empty() ? "none: the verdict has no heads"
-                                                 : fmt::format("{} to {}, a layer, or role:NAME",
-                                                               verdict.heads.front().head,
-                                                               verdict.heads.back().head)});
+               .expected = verdict.heads.empty()
+                               ? "none: the verdict has no heads"
+                               : fmt::format("{} to {}, a layer, or role:NAME",
+                                             verdict.heads.front().head, verdict.heads.back().head),
+               .hint = proper.empty() ? "" : fmt::format("did you mean {}?", proper)});
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // The names of heads: "L3.H1", "L3", "cross.L3.H1", and lists of them.
+#include "model/head_names.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "core/trimmed.h"
 #include "headwise/core/error.h"
@@ -59,12 +62,24 @@ void find(std::span<const AttentionSite> sites, std::string_view name,
                                     : fmt::format("one of H{}", fmt::join(site.heads, ", H")));
   }
   if (name == "all") return;
+  if (const std::string proper = proper_head_name(name); !proper.empty()) {
+    refuse_heads("heads are written L3.H1", name, what_exists(sites),
+                 fmt::format("did you mean {}?", proper));
+  }
   const bool ambiguous = name.starts_with('L') && !sites.empty() && !sites[0].name.starts_with('L');
   refuse_heads("there is no such layer", name, what_exists(sites),
                ambiguous ? fmt::format("enc.{0}, dec.{0} or cross.{0}?", name) : "");
 }
 
 }  // namespace
+
+std::string proper_head_name(std::string_view name) {
+  static const std::regex kOther(R"(((?:enc|dec|cross)\.)?[Ll]?(\d+)(?:[._:-]?[Hh]|[._:-])(\d+))");
+  std::cmatch parts;
+  if (!std::regex_match(name.data(), name.data() + name.size(), parts, kOther)) return "";
+  std::string proper = fmt::format("{}L{}.H{}", parts[1].str(), parts[2].str(), parts[3].str());
+  return proper == name ? "" : proper;
+}
 
 std::vector<AttentionSite> attention_sites(const ModelConfig& config) {
   std::vector<AttentionSite> sites;

@@ -41,6 +41,10 @@ const TokenBatch& scored_texts(const EvaluationSet& set) {
 }
 int64_t first_said(LossTask task) { return task == LossTask::lm ? 1 : 0; }
 
+std::string header_hint(const LineReader& reader) {
+  return reader.line() == 1 ? "if the first line is a header, remove it: tail -n +2 FILE" : "";
+}
+
 double parse_score(std::string_view text, const LineReader& reader) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,7 +54,8 @@ double parse_score(std::string_view text, const LineReader& reader) {
   throw Error({.what = "data: a score is no number",
                .where = reader.where(),
                .got = quote(text),
-               .expected = "a number"});
+               .expected = "a number",
+               .hint = header_hint(reader)});
 }
 
 /// A label by its name in the model, or by its number.
@@ -71,7 +76,8 @@ int32_t parse_label(std::string_view text, const ModelConfig& config, const Line
        .where = reader.where(),
        .got = quote(text),
        .expected = fmt::format("{}{}, or a number below {}", fmt::join(some, ", "),
-                               config.labels.size() > kMost ? ", …" : "", config.labels.size())});
+                               config.labels.size() > kMost ? ", …" : "", config.labels.size()),
+       .hint = header_hint(reader)});
 }
 
 void check_files(LossTask task, const Files& files) {
@@ -98,10 +104,15 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
 
 TokenBatch read_texts(const Files& files, const TextEncoder& encoder, const ReadOptions& options) {
   TokenBatch texts;
-  for_each_piece(files, Documents::lines, options,
-                 [&](const Piece& piece, const LineReader& reader) {
-                   texts.add(encoder.encode(piece.text, reader));
-                 });
+  for (const std::filesystem::path& file : files) {
+    LabelColumns columns;
+    for_each_piece({file}, Documents::lines, options,
+                   [&](const Piece& piece, const LineReader& reader) {
+                     columns.see(piece.text);
+                     texts.add(encoder.encode(piece.text, reader));
+                   });
+    columns.check(file);
+  }
   return texts;
 }
 

@@ -1,7 +1,7 @@
 // Sets of examples: what is scored, what is hidden, what is sampled, what is refused.
 #include "headwise/observe/evaluation.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +10,7 @@
 
 #include "golden/folder.h"
 #include "headwise/core/error.h"
+#include "io/io_testing.h"
 
 namespace headwise {
 namespace {
@@ -218,6 +219,35 @@ TEST_F(EvaluationFiles, OfEveryTask) {
   EXPECT_EQ(labelled.examples.all.labels, (std::vector<int32_t>{1, 0}));
   config_.task = Task::causal_lm;
   EXPECT_EQ(read(LossTask::lm, "the cat\nthe dog sat\n").size(), 2);
+}
+
+TEST_F(EvaluationFiles, HeadersAreNamed) {
+  config_.task = Task::classify;
+  const auto error_in = [&](LossTask task, const std::string& text) {
+    return error_of([&] { read(task, text); });
+  };
+  const ErrorDetail header = error_in(LossTask::classify, "sentence\tlabel\na cat\t1\n");
+  EXPECT_EQ(header.what, "data: the first line is a header");
+  EXPECT_THAT(header.where, testing::HasSubstr("line 1"));
+  EXPECT_EQ(error_in(LossTask::similarity, "idx\tSentence1\tsentence2\tscore\n").what,
+            "data: the first line is a header");
+  EXPECT_THAT(error_in(LossTask::classify, "film\tgood\na cat\t1\n").hint,
+              testing::HasSubstr("header"));
+  EXPECT_EQ(error_in(LossTask::classify, "a cat\t1\nfilm\tgood\n").hint, "");
+}
+
+TEST_F(EvaluationFiles, LabelsWhereTextsAreWantedAreNamed) {
+  const auto hint_of = [&](LossTask task, const std::string& text) {
+    return error_of([&] { read(task, text); }).hint;
+  };
+  EXPECT_THAT(hint_of(LossTask::fidelity, "a cat\t1\na dog\t0\n"),
+              testing::HasSubstr("--loss classify"));
+  EXPECT_THAT(hint_of(LossTask::mlm, "a cat\tLABEL_1\n"), testing::HasSubstr("--loss classify"));
+  EXPECT_THAT(hint_of(LossTask::fidelity, "a cat\ta dog\t0.5\n"),
+              testing::HasSubstr("--loss similarity"));
+  // A tab in some text makes no labels.
+  EXPECT_EQ(read(LossTask::fidelity, "a cat\t1\nthe dog sat\n").size(), 2);
+  EXPECT_EQ(read(LossTask::fidelity, "a cat\tthe dog sat\n").size(), 1);
 }
 
 TEST_F(EvaluationFiles, ThatAreRefused) {

@@ -77,13 +77,7 @@ double copying(const MultiHeadAttention& layer, int64_t head) {
   return real / size;
 }
 
-/// What two subspaces have in common.
-struct Relation {
-  double overlap = kNaN;  // mean squared cosine of the principal angles
-  double angle = kNaN;    // the smallest of them
-};
-
-Relation relate(const Subspace& a, const Subspace& b) {
+SubspaceRelation relate(const Subspace& a, const Subspace& b) {
   const int64_t ranks[] = {a.space.rank(), b.space.rank()};
   const auto is_known = [](const RowSpace& space) {
     return space.rank() > 0 && !std::isnan(space.basis(0, 0));
@@ -106,7 +100,7 @@ void add_relations(const AttentionSite& site, const std::string& side,
                    const std::function<int64_t(int64_t)>& of, Evidence& evidence) {
   if (heads == 0) return;
   const auto count = std::ssize(subspaces);
-  std::vector<Relation> relations(count * count);
+  std::vector<SubspaceRelation> relations(count * count);
   parallel_for(count * count, [&](int64_t i) {
     const int64_t a = i / count, b = i % count;
     if (a <= b) relations[i] = relate(subspaces[a], subspaces[b]);
@@ -153,7 +147,46 @@ void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, E
   add_relations(site, "o", projections.output, s.H, std::identity(), evidence);
 }
 
+/// The subspaces of one head by the letter of their projection.
+std::map<std::string, Subspace> subspaces_of(const MultiHeadAttention& layer, int64_t head) {
+  const MultiHeadAttentionShape& s = layer.shape();
+  const MultiHeadAttentionWeights& w = layer.weights();
+  const int64_t kv = s.kv_of(head);
+  std::map<std::string, Subspace> spaces;
+  const auto add = [&](const char* name, View<const float, 2> rows, int64_t at, int64_t width) {
+    spaces.emplace(name, subspace_of(rows.rows(at * width, (at + 1) * width)));
+  };
+  if (head < s.learned()) {
+    add("q", w.query(), head, s.D);
+    add("k", w.key(), kv, s.D);
+  }
+  add("v", w.value(), kv, s.Dv);
+  add("o", transposed(w.output()), head, s.Dv);
+  return spaces;
+}
+
 }  // namespace
+
+std::map<std::string, SubspaceRelation> compare_subspaces(const Model& model, HeadIndex a,
+                                                          HeadIndex b) {
+  const auto of_a = subspaces_of(model.layer(a.site), a.index);
+  const auto of_b = subspaces_of(model.layer(b.site), b.index);
+  std::map<std::string, SubspaceRelation> relations;
+  for (const char* name : {"q", "k", "v", "o"}) {
+    SubspaceRelation& relation = relations[name];
+    const auto one = of_a.find(name), other = of_b.find(name);
+    if (one == of_a.end() || other == of_b.end()) continue;
+    if (one->second.space.basis.columns != other->second.space.basis.columns) continue;
+    relation = relate(one->second, other->second);
+  }
+  return relations;
+}
+
+std::span<const std::string_view> weight_measures() {
+  static constexpr std::string_view kNames[] = {
+      "qk_rank", "ov_rank", "copying", "subspace_overlap", "principal_angle", "composition"};
+  return kNames;
+}
 
 void observe_weights(const Model& model, uint64_t seed, Evidence& evidence) {
   const auto sites = model.attentions();

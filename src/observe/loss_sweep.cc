@@ -6,51 +6,10 @@
 #include <utility>
 
 #include "core/nan.h"
-#include "headwise/core/parallel.h"
+#include "headwise/observe/mean_ablation.h"
 #include "model/stack_layout.h"
 
 namespace headwise {
-namespace {
-
-/// Sums up what heads say.
-class OutputMeans : public ForwardObserver {
- public:
-  explicit OutputMeans(const Model& model) {
-    for (const AttentionSite& site : model.attentions()) {
-      for (size_t h = 0; h < site.heads.size(); ++h) sums_.emplace_back(site.value_dim);
-    }
-    rows_.resize(sums_.size());
-  }
-
-  bool wants_hidden() const override { return false; }
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<float, 3> z, View<const float, 2>) override {
-    parallel_for(z.extent(1), [&](int64_t h) {
-      std::vector<double>& sum = sums_[site.first + h];
-      for (int64_t t = 0; t < z.extent(0); ++t) {
-        for (int64_t c = 0; c < z.extent(2); ++c) sum[c] += z(t, h, c);
-      }
-      rows_[site.first + h] += z.extent(0);
-    });
-  }
-
-  std::vector<std::vector<float>> means() const {
-    std::vector<std::vector<float>> means;
-    for (size_t h = 0; h < sums_.size(); ++h) {
-      std::vector<float>& mean = means.emplace_back();
-      const auto n = static_cast<double>(std::max<int64_t>(1, rows_[h]));
-      for (const double sum : sums_[h]) mean.push_back(static_cast<float>(sum / n));
-    }
-    return means;
-  }
-
- private:
-  std::vector<std::vector<double>> sums_;
-  std::vector<int64_t> rows_;
-};
-
-}  // namespace
-
 LossSweep::LossSweep(const Model& model, const SentencePooling& pooling, const EvaluationSet& set,
                      Options options)
     : model_(model),
@@ -67,7 +26,7 @@ std::span<const float> LossSweep::mean_output(int64_t head, const Progress& prog
 }
 
 void LossSweep::measure_means(const Progress& progress) {
-  OutputMeans sums(model_);
+  HeadOutputMeans sums(model_);
   ForwardOptions options{.observer = &sums};
   if (!options_.gates.empty()) options.gates = {options_.gates.data(), {1, model_.heads()}};
   // All rows of the set count, also those of examples that are not scored.

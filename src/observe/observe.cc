@@ -38,31 +38,43 @@ class Observation {
         evidence_(so_far.heads.empty() ? no_evidence(model) : std::move(so_far)) {
     check_heads();
     check_ids();
+    check_replaced();
   }
 
   Evidence run() {
+    const MeasureSelection& asked = options_.measures;
     const bool words = tokenizer_ != nullptr;
-    part("look", options_.look && !data_.corpus.texts.empty(), [&] {
-      watch(data_.corpus, WatchPass::look);
+    const bool texts = !data_.corpus.texts.empty();
+    const auto wants = [&](WatchPass pass) { return is_wanted(pass, asked); };
+    part("attention", wants(WatchPass::attention) && texts, [&] {
+      watch(data_.corpus, WatchPass::attention);
       count_rows();
     });
-    part("treebank", options_.know && words && !data_.treebank.empty(), [&] {
+    part("treebank", wants(WatchPass::treebank) && words && !data_.treebank.empty(), [&] {
       watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), WatchPass::treebank);
     });
-    part("coreference", options_.know && words && !data_.coreference.empty(), [&] {
+    part("coreference", wants(WatchPass::coreference) && words && !data_.coreference.empty(), [&] {
       watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
             WatchPass::coreference);
     });
-    part("alignment", options_.know && is_aligned(),
+    part("alignment", wants(WatchPass::alignment) && is_aligned(),
          [&] { watch(data_.corpus, WatchPass::alignment); });
-    part("relate", options_.relate && !data_.corpus.texts.empty(),
-         [&] { watch(data_.corpus, WatchPass::relate); });
-    part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
-    part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
-    part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
-    const bool matter = options_.matter && data_.evaluation;
-    part("gradient", matter && options_.importance.gradient, [&] { measure_gradient(); });
-    part("ablation", matter, [&] { measure_ablations(); });
+    part("similarity", wants(WatchPass::similarity) && texts,
+         [&] { watch(data_.corpus, WatchPass::similarity); });
+    part("weights",
+         std::ranges::any_of(weight_measures(),
+                             [&](std::string_view measure) { return asked.has(measure); }),
+         [&] { observe_weights(model_, options_.seed, evidence_); });
+    part("repeated sequences", wants(WatchPass::repeated) && options_.probes,
+         [&] { watch_repeated(); });
+    const bool probed = wants(WatchPass::treebank) || wants(WatchPass::coreference) ||
+                        wants(WatchPass::fields) || wants(WatchPass::rare);
+    part("probes", probed && options_.probes && words, [&] { watch_probes(); });
+    const bool importance = asked.has_group("importance") && data_.evaluation;
+    const bool gradient = asked.has("gradient") || asked.has("gradient_normalised");
+    part("gradient", importance && gradient && options_.importance.gradient,
+         [&] { measure_gradient(); });
+    part("ablation", importance && ablates(), [&] { measure_ablations(); });
     keep_wanted();
     evidence_.layers = sum_up_layers(evidence_);
     return std::move(evidence_);
@@ -74,8 +86,32 @@ class Observation {
     if (!wanted || std::ranges::find(evidence_.finished, name) != evidence_.finished.end()) return;
     at_ = name;
     work();
+    drop_unwanted();
     evidence_.finished.push_back(name);
     if (options_.saved) options_.saved(evidence_);
+  }
+
+  bool ablates() const {
+    const ImportanceOptions& how = options_.importance;
+    return options_.measures.has("ablation_zero") || options_.measures.has("ablation_mean") ||
+           !how.groups.empty() || how.layers || how.pairs != ImportanceOptions::Pairs::none;
+  }
+
+  /// What came along with measures that were asked for.
+  void drop_unwanted() {
+    const auto drop = [this](Measures& measures) {
+      Measures kept;
+      for (const auto& [name, measure] : measures) {
+        if (options_.measures.has(name)) kept.add(name, measure);
+      }
+      measures = std::move(kept);
+    };
+    for (HeadEvidence& head : evidence_.heads) {
+      drop(head.measures);
+      drop(head.probes);
+    }
+    std::erase_if(evidence_.pairs,
+                  [this](const auto& pairs) { return !options_.measures.has(pairs.first); });
   }
 
   bool is_aligned() const {
@@ -91,7 +127,9 @@ class Observation {
                                .all_pairs = options_.all_pairs,
                                .probes = probes,
                                .wanted = wanted(),
-                               .gates = gates()};
+                               .gates = gates(),
+                               .replaced = options_.replaced,
+                               .measures = options_.measures};
     std::vector<Measures> heads(evidence_.heads.size());
     watch_corpus(context, pass, progress(), heads, evidence_);
     for (size_t h = 0; h < heads.size(); ++h) {
@@ -155,6 +193,8 @@ class Observation {
   void measure_ablations() {
     ImportanceOptions options = importance_options();
     options.gradient = false;
+    options.ablation_zero &= options_.measures.has("ablation_zero");
+    options.ablation_mean &= options_.measures.has("ablation_mean");
     observe_importance(model_, data_.folder, *data_.evaluation, options, evidence_);
   }
 
@@ -180,9 +220,16 @@ class Observation {
   }
 
   void count_rows() {
-    for (HeadEvidence& head : evidence_.heads) {
-      const Measure* const entropy = head.measures.find("entropy");
-      head.rows = entropy == nullptr ? 0 : entropy->n;
+    int64_t tokens = 0, decoded = 0;
+    for (const ObservedText& text : data_.corpus.texts) {
+      tokens += std::ssize(text.ids);
+      decoded += std::ssize(text.decoder_ids);
+    }
+    for (const AttentionSite& site : model_.attentions()) {
+      const bool decoder = model_.config().encoder_decoder() && site.side == Side::decoder;
+      for (size_t h = 0; h < site.heads.size(); ++h) {
+        evidence_.heads[site.first + h].rows = decoder ? decoded : tokens;
+      }
     }
   }
 
@@ -228,6 +275,16 @@ class Observation {
                    .got = fmt::format("{} tokens", text.aligned.size()),
                    .expected = fmt::format("{}", text.decoder_ids.size())});
     }
+  }
+
+  void check_replaced() const {
+    if (options_.replaced.empty() || !options_.measures.has_group("importance") ||
+        !data_.evaluation) {
+      return;
+    }
+    throw Error({.what = "importance cannot be measured of a model with mean-ablated heads",
+                 .expected = "heads with gates from 0 to 1, or other measures",
+                 .hint = "leave it out: --measure attention,linguistic,similarity"});
   }
 
   void keep_wanted() {

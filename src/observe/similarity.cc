@@ -1,16 +1,11 @@
 // output_cka: how alike what two heads add to the residual stream is, up to rotation and scale.
-//
-// The contributions of a head are X = Z W_O. With S_ab = Z_a' Z_b of centred Z, and G = W_O W_O',
-//   ‖X_a' X_b‖² = ‖W_O,a' S_ab W_O,b‖² = Σ (G_a S_ab) (S_ab G_b)      (elementwise)
-//   cka = ‖X_a' X_b‖² / (‖X_a' X_a‖ ‖X_b' X_b‖)
-// so that only Z' Z [H Dv, H Dv] and the sums of Z are kept.
+// See output_cka.h.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "core/linear_algebra.h"
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
+#include "observe/output_cka.h"
 #include "observe/watcher.h"
 
 namespace headwise {
@@ -45,24 +40,17 @@ class OutputSums {
     for (int64_t h = 0; h < H(); ++h) names.push_back(site_.head_name(h));
     PairMatrix matrix = pair_matrix(names);
     std::vector<DoubleMatrix> grams(H());
-    parallel_for(H(), [&](int64_t h) {
-      const DoubleMatrix output(
-          transposed(layer_.weights().output()).rows(h * Dv(), (h + 1) * Dv()));
-      grams[h] = product_with_transposed(output, output);
-    });
+    parallel_for(H(), [&](int64_t h) { grams[h] = output_gram(layer_, h); });
     parallel_for(H(), [&](int64_t a) {
       for (int64_t b = a; b < H(); ++b) {
-        const DoubleMatrix s = covariance(a, b);
-        matrix.at(a, b) = inner_product(product(grams[a], s), product(s, grams[b]));
+        matrix.at(a, b) = shared_squares(grams[a], covariance(a, b), grams[b]);
       }
     });
     std::vector<double> own;
     for (int64_t a = 0; a < H(); ++a) own.push_back(matrix.at(a, a));
     for (int64_t a = 0; a < H(); ++a) {
       for (int64_t b = a; b < H(); ++b) {
-        // A head that says the same everywhere is like no other, and not like itself: 0 / 0.
-        const double value =
-            a == b ? own[a] / own[a] : matrix.at(a, b) / std::sqrt(own[a]) / std::sqrt(own[b]);
+        const double value = a == b ? own[a] / own[a] : output_cka(matrix.at(a, b), own[a], own[b]);
         matrix.at(a, b) = matrix.at(b, a) = value;
       }
     }

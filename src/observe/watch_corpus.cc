@@ -90,7 +90,7 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
                   std::span<Measures> heads, Evidence& evidence) {
   std::vector<std::unique_ptr<Watcher>> watchers;
   for (const WatcherKind& kind : watcher_kinds()) {
-    if (kind.pass != pass) continue;
+    if (kind.pass != pass || !is_wanted(kind, context.measures)) continue;
     if (auto watcher = kind.make(context)) watchers.push_back(std::move(watcher));
   }
   if (watchers.empty() || context.corpus.texts.empty()) return;
@@ -100,6 +100,8 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
   const auto total = std::ssize(context.corpus.texts);
   while (!active.empty()) {
     PassObserver& observer = observers.emplace_back(active);
+    ReplacedHeads replaced(context.replaced);
+    replaced.show(&observer);
     int64_t done = 0;
     for (const std::vector<int64_t>& texts :
          text_batches(context.corpus, stretches_at(context.model.config()))) {
@@ -111,7 +113,10 @@ void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgre
       }
       const WatchedBatch batch{.texts = texts, .source = source, .target = target};
       for (Watcher* watcher : active) watcher->begin(batch);
-      const ForwardOptions options{.gates = context.gates, .observer = &observer};
+      const ForwardOptions options{.gates = context.gates,
+                                   .observer = context.replaced.empty()
+                                                   ? static_cast<ForwardObserver*>(&observer)
+                                                   : &replaced};
       batch.run(context.model, options);
       for (Watcher* watcher : active) watcher->end();
       done += std::ssize(texts);

@@ -11,6 +11,8 @@
 #include "headwise/model/model.h"
 #include "headwise/observe/corpus.h"
 #include "headwise/observe/evidence.h"
+#include "headwise/observe/mean_ablation.h"
+#include "headwise/observe/measure_groups.h"
 #include "headwise/text/tokenizer.h"
 
 namespace headwise {
@@ -25,6 +27,8 @@ struct WatchContext {
   bool probes = false;            // the texts are built-in probes
   std::vector<uint8_t> wanted{};  // [heads of the model]: which are asked for; empty: all
   View<const float, 2> gates{};   // [1, heads of the model]; empty: all 1
+  std::span<const HeadOutput> replaced{};  // outputs of heads that are mean-ablated
+  MeasureSelection measures{};             // those that are asked for
 };
 
 /// The texts of one forward pass.
@@ -82,9 +86,9 @@ class Watcher {
 
 /// The passes over texts.
 enum class WatchPass {
-  look,      // the corpus: label-free statistics
-  relate,    // the corpus once more: pairs of heads
-  treebank,  // sentences with trees
+  attention,   // the corpus: label-free statistics
+  similarity,  // the corpus once more: pairs of heads
+  treebank,    // sentences with trees
   coreference,
   alignment,  // the corpus, where it is aligned with what the decoder reads
   repeated,   // random sequences that are repeated
@@ -94,11 +98,16 @@ enum class WatchPass {
 
 struct WatcherKind {
   WatchPass pass;
+  std::vector<std::string_view> measures;  // the first part of their names
   /// Null if the model or the corpus have nothing for it.
   std::unique_ptr<Watcher> (*make)(const WatchContext& context);
 };
 
 std::span<const WatcherKind> watcher_kinds();
+
+/// Whether any of its measures is asked for; of a pass, whether any kind of it is.
+bool is_wanted(const WatcherKind& kind, const MeasureSelection& measures);
+bool is_wanted(WatchPass pass, const MeasureSelection& measures);
 
 // One factory per file.
 std::unique_ptr<Watcher> watch_statistics(const WatchContext& context);  // of the kernel

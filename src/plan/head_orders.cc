@@ -60,7 +60,7 @@ std::vector<double> needed(std::vector<double> values, HeadOrder order) {
       {.what = "the verdict has no numbers that this order goes by",
        .where = fmt::format("order {}", to_string(order)),
        .hint = order == HeadOrder::entropy
-                   ? "observe what heads look at: headwise observe --measure look"
+                   ? "observe what heads look at: headwise observe --measure attention"
                    : "observe how much heads matter: headwise observe MODEL --input TEXTS"});
 }
 

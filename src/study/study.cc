@@ -44,10 +44,9 @@ double seconds_since(Clock::time_point begin) {
 /// The stage that a part of an observation belongs to.
 std::string stage_of(std::string_view part) {
   static const std::map<std::string_view, std::string> kStages = {
-      {"look", "attention"},       {"treebank", "linguistic"}, {"coreference", "linguistic"},
-      {"alignment", "linguistic"}, {"relate", "similarity"},   {"weights", "similarity"},
-      {"gradient", "gradients"},   {"ablation", "ablation"},   {"repeated sequences", "probes"},
-      {"probes", "probes"},        {"translation", "ablation"}};
+      {"treebank", "linguistic"},       {"coreference", "linguistic"}, {"alignment", "linguistic"},
+      {"weights", "similarity"},        {"gradient", "gradients"},     {"ablation", "ablation"},
+      {"repeated sequences", "probes"}, {"probes", "probes"},          {"translation", "ablation"}};
   const auto at = kStages.find(part);
   return at == kStages.end() ? std::string(part) : at->second;
 }

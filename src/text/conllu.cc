@@ -148,7 +148,11 @@ const std::string& written(const std::string& text, const TreeSentence& sentence
 }  // namespace
 
 std::vector<TreeSentence> read_conllu(const std::filesystem::path& file) {
-  return TreeReader(file).read();
+  std::vector<TreeSentence> sentences = TreeReader(file).read();
+  if (!sentences.empty()) return sentences;
+  throw Error({.what = "conllu: the treebank has no sentences",
+               .where = file.string(),
+               .expected = "at least one sentence"});
 }
 
 std::string to_conllu(const std::vector<TreeSentence>& sentences) {

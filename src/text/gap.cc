@@ -128,6 +128,11 @@ std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file) {
                      .right = a,
                      .wrong = b});
   }
+  if (items.empty()) {
+    throw Error({.what = "gap: no pronoun with one right name",
+                 .where = file.string(),
+                 .expected = "at least one item in which exactly one of A and B is TRUE"});
+  }
   return items;
 }
 

@@ -175,8 +175,12 @@ TEST_F(Treebank, ReadsGzipWindowsLinesAndMarks) {
   gzwrite(file, plain.data(), static_cast<unsigned>(plain.size()));
   gzclose(file);
   EXPECT_EQ(read_conllu(packed), expected);
-  EXPECT_TRUE(read("").empty());
-  EXPECT_TRUE(read("# a licence;;;# newdoc;;").empty());
+}
+
+TEST_F(Treebank, RefusesFilesWithoutSentences) {
+  for (const char* const lines : {"", "# a licence;;;# newdoc;;"}) {
+    EXPECT_EQ(error_of([&] { read(lines); }).what, "conllu: the treebank has no sentences");
+  }
 }
 
 TEST_F(Treebank, RefusesWhatIsNoTree) {
@@ -276,7 +280,7 @@ TEST_F(Gap, HasItemsWithOneAntecedent) {
       {.id = "c", .text = "Her Zoë, 𝒜nn", .pronoun = {0, 3}, .right = {4, 8}, .wrong = {10, 16}}};
   EXPECT_EQ(items, expected);
   EXPECT_EQ(read_gap(folder_.write("back.tsv", to_gap(items))), items);
-  EXPECT_TRUE(read_lines("").empty());
+  EXPECT_EQ(error_of([&] { read_lines(""); }).what, "gap: no pronoun with one right name");
 }
 
 TEST_F(Gap, RefusesWhatDoesNotFit) {

@@ -189,6 +189,13 @@ TEST_F(ReadLines, ClassificationNeedsTwoLabels) {
             "data: there is only one label | a.tsv | \"pos\" | at least two");
 }
 
+TEST_F(ReadLines, RefusesHeaders) {
+  EXPECT_EQ(refused([&] { classify("text\tlabel\nab\tpos\nc\tneg\n"); }),
+            "data: the first line is a header | a.tsv, line 1 | text<TAB>label | text<TAB>label in "
+            "every line");
+  EXPECT_NO_THROW(classify("ab\tpos\ntext\tlabel\n"));
+}
+
 TEST_F(ReadLines, RefusesOtherColumns) {
   EXPECT_EQ(refused([&] { classify("ab\tpos\nc\n"); }),
             "data: a line has other columns | a.tsv, line 2 | 1 (\"c\") | 2: text<TAB>label");

@@ -2,8 +2,10 @@
 #include "train/text_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "headwise/core/error.h"
@@ -28,7 +30,50 @@ bool may_cut_between(std::string_view text, std::string_view next_line) {
   return !is_space(text::previous_char(text, end)) && !is_space(text::next_char(next_line, begin));
 }
 
+/// Names of columns, as headers have them.
+bool names_column(std::string_view cell) {
+  static constexpr std::string_view kNames[] = {
+      "text",       "text1",      "text2",  "sentence",  "sentence1",  "sentence2",
+      "sentence_a", "sentence_b", "label",  "labels",    "category",   "class",
+      "score",      "similarity", "review", "sentiment", "index",      "id",
+      "idx",        "source",     "target", "premise",   "hypothesis", "question"};
+  std::string lower(cell);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return std::ranges::find(kNames, lower) != std::end(kNames);
+}
+
+void refuse_header(std::span<const std::string_view> cells, const char* form,
+                   const LineReader& reader) {
+  if (reader.line() != 1 || cells.size() < 2 || !std::ranges::all_of(cells, names_column)) return;
+  throw Error({.what = "data: the first line is a header",
+               .where = reader.where(),
+               .got = fmt::format("{}", fmt::join(cells, "<TAB>")),
+               .expected = fmt::format("{} in every line", form),
+               .hint = "remove the header: tail -n +2 FILE"});
+}
+
 }  // namespace
+
+void LabelColumns::see(std::string_view line) {
+  ++lines_;
+  const size_t tab = line.rfind('\t');
+  if (tab == std::string_view::npos || tab == 0) return;
+  const std::string_view last = line.substr(tab + 1);
+  if (last.empty() || last.find(' ') != std::string_view::npos) return;
+  const auto tabs = std::ranges::count(line, '\t');
+  ++(tabs == 1 ? labelled_ : scored_);
+}
+
+void LabelColumns::check(const std::filesystem::path& file) const {
+  if (lines_ == 0 || (labelled_ != lines_ && scored_ != lines_)) return;
+  const bool scored = scored_ == lines_;
+  throw Error({.what = "data: this loss takes texts alone, and the lines have other columns",
+               .where = file.string(),
+               .got = scored ? "text<TAB>text<TAB>score" : "text<TAB>label",
+               .expected = "a text per line",
+               .hint = scored ? "for scores: --loss similarity; for the texts alone: cut -f1"
+                              : "for labels: --loss classify; for the texts alone: cut -f1"});
+}
 
 void LineProgress::count() {
   if (++lines_ % kLinesPerReport == 0 && report_) report_(lines_);
@@ -73,6 +118,7 @@ void for_each_row(const Files& files, size_t columns, const char* form, const Re
         end = std::min(line.find('\t', begin), line.size());
         cells.push_back(line.substr(begin, end - begin));
       }
+      refuse_header(cells, form, reader);
       if (cells.size() != columns) {
         throw Error({.what = "data: a line has other columns",
                      .where = reader.where(),

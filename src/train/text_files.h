@@ -1,6 +1,8 @@
 // Text files as documents, and tab-separated lines as columns.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -24,10 +26,22 @@ struct Piece {
 void for_each_piece(const Files& files, Documents documents, const ReadOptions& options,
                     const std::function<void(const Piece& piece, const LineReader& reader)>& found);
 
-/// The columns of every line. Throws Error if a line has not `columns` of them.
+/// The columns of every line. Throws Error if a line has not `columns` of them, and for a header.
 void for_each_row(const Files& files, size_t columns, const char* form, const ReadOptions& options,
                   const std::function<void(std::span<const std::string_view> row,
                                            const LineReader& reader)>& found);
+
+/// Recognises labelled files where texts alone are wanted: every line has a tab, and a last column
+/// without spaces.
+class LabelColumns {
+ public:
+  void see(std::string_view line);
+  /// Throws Error, naming the task that the file is for, if all lines of it were such.
+  void check(const std::filesystem::path& file) const;
+
+ private:
+  int64_t lines_ = 0, labelled_ = 0, scored_ = 0;
+};
 
 /// Tells how many lines were read so far, now and then.
 class LineProgress {

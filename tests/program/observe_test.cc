@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 #include "headwise/judge/verdict.h"
 #include "io/io_testing.h"
@@ -14,6 +17,7 @@ namespace headwise {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::vector<std::string> observe(const std::string& model, std::vector<std::string> more) {
@@ -52,9 +56,9 @@ TEST(ObserveVerb, WritesEveryPartThatTheDataAllow) {
 }
 
 TEST(ObserveVerb, MeasuresOnlyWhatIsAskedFor) {
-  const json all = evidence_of(observe("bert", {"--json", "--measure", "look,relate"}));
-  const json some =
-      evidence_of(observe("bert", {"--json", "--measure", "look,relate", "--only", "L1.H1,L0"}));
+  const json all = evidence_of(observe("bert", {"--json", "--measure", "attention,similarity"}));
+  const json some = evidence_of(
+      observe("bert", {"--json", "--measure", "attention,similarity", "--only", "L1.H1,L0"}));
   EXPECT_FALSE(all.contains("loss"));
   size_t found = 0;
   for (const json& head : some["heads"]) {
@@ -66,6 +70,114 @@ TEST(ObserveVerb, MeasuresOnlyWhatIsAskedFor) {
   }
   EXPECT_EQ(found, some["heads"].size());
   EXPECT_EQ(some["pairs"]["js"]["L1"].size(), 1);
+}
+
+TEST(ObserveVerb, MeasuresSingleMeasures) {
+  const json all = evidence_of(observe("gpt2", {"--json"}));
+  const std::vector<std::pair<std::string, std::vector<std::string>>> kCases = {
+      {"entropy", {"entropy"}},
+      {"semantic,copying", {"copying", "semantic"}},
+      {"induction", {"induction"}},
+      {"gradient", {"gradient"}},
+      {"ablation_mean", {"ablation_mean"}}};
+  for (const auto& [list, names] : kCases) {
+    const json some = evidence_of(observe("gpt2", {"--json", "--measure", list}));
+    for (size_t h = 0; h < all["heads"].size(); ++h) {
+      const json& head = some["heads"][h];
+      std::vector<std::string> found;
+      for (const auto& [name, value] : head.items()) {
+        if (name != "head" && name != "rows" && name != "n" && name != "probes") {
+          found.push_back(name);
+        }
+      }
+      EXPECT_EQ(found, names) << list;
+      for (const std::string& name : names) {
+        const json& measured = all["heads"][h][name];
+        const double value = head[name].is_object() ? head[name]["value"] : head[name];
+        // Rounding depends on what else is measured in the same pass.
+        EXPECT_NEAR(value, measured.is_object() ? measured["value"] : measured, 1e-5) << name;
+      }
+    }
+    EXPECT_FALSE(some.contains("pairs") && some["pairs"].contains("js")) << list;
+  }
+  const json pairs = evidence_of(observe("gpt2", {"--json", "--measure", "js"}));
+  EXPECT_EQ(pairs["pairs"].size(), 1);
+  EXPECT_NEAR(pairs["pairs"]["js"]["L0"][0][1], all["pairs"]["js"]["L0"][0][1], 1e-6);
+  EXPECT_EQ(pairs["finished"], json({"similarity"}));
+}
+
+TEST(ObserveVerb, ListsMeasuresWhereOneIsUnknown) {
+  const ProgramResult result = run_program(observe("gpt2", {"--measure", "entropi"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("did you mean entropy?"));
+  const ProgramResult help = run_program({"observe", "--help"});
+  for (const std::string& text : {result.errors, help.out}) {
+    for (const char* name : {"attention", "mass_previous", "linguistic", "coreference",
+                             "similarity", "output_cka", "importance", "ablation_mean"}) {
+      EXPECT_THAT(text, HasSubstr(name));
+    }
+  }
+  EXPECT_EQ(run_program(observe("gpt2", {"--measure", "look"})).code, 2);
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells(1);
+  for (const char c : line) c == ',' ? cells.emplace_back() : cells.back() += c;
+  return cells;
+}
+
+TEST(ObserveVerb, WritesATableOfTheSameNumbers) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "heads.csv").string();
+  const json evidence = evidence_of(observe("gpt2", {"--json", "--csv", file}));
+  const std::string table = contents_of(file);
+  std::istringstream lines(table);
+  std::string line;
+  std::getline(lines, line);
+  const std::vector<std::string> columns = cells_of(line);
+  EXPECT_EQ(columns[0], "head");
+  EXPECT_EQ(columns[1], "rows");
+  std::set<std::string> seen;
+  for (const json& head : evidence["heads"]) {
+    ASSERT_TRUE(std::getline(lines, line));
+    const std::vector<std::string> cells = cells_of(line);
+    ASSERT_EQ(cells.size(), columns.size());
+    EXPECT_EQ(cells[0], head["head"]);
+    for (size_t c = 1; c < columns.size(); ++c) {
+      const std::string& name = columns[c];
+      if (cells[c].empty()) continue;
+      const double value = std::stod(cells[c]);
+      const auto path = [](std::string column) {
+        for (char& letter : column) letter = letter == '.' ? '/' : letter;
+        return json::json_pointer("/" + column);
+      };
+      seen.insert(name);
+      if (head.contains(path(name))) {
+        const json& found = head[path(name)];
+        EXPECT_EQ(value, found.is_number() ? found : found["value"]) << name;
+        continue;
+      }
+      const size_t end = name.rfind('_');
+      const std::string base = name.substr(0, end), field = name.substr(end + 1);
+      ASSERT_TRUE(head.contains(path(base))) << name;
+      const json& found = head[path(base)];
+      if (found.is_object()) {
+        EXPECT_EQ(value, found[field]) << name;
+      } else {
+        constexpr std::string_view kProbes = "probes.";
+        const bool probes = base.starts_with(kProbes);
+        const json& counts = probes ? head["probes"]["n"] : head["n"];
+        EXPECT_EQ(value,
+                  counts.value(path(probes ? base.substr(kProbes.size()) : base), head["rows"]))
+            << name;
+      }
+    }
+  }
+  EXPECT_FALSE(std::getline(lines, line));
+  for (const char* name : {"entropy", "ablation_zero_low", "ablation_zero_n", "offset_share.-1",
+                           "probes.induction", "qk_rank"}) {
+    EXPECT_TRUE(seen.contains(name)) << name;
+  }
 }
 
 TEST(ObserveVerb, OneTokenHasNothingToPredict) {
@@ -80,7 +192,7 @@ TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
   for (std::vector<std::string> arguments : ways) {
     arguments.insert(arguments.begin(),
                      {"observe", golden_model_path("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
-                      "some=L0.H0", "--measure", "matter", "-o", out, "--json"});
+                      "some=L0.H0", "--measure", "importance", "-o", out, "--json"});
     const json evidence = evidence_of(arguments);
     std::vector<json> measured = {evidence["groups"][0]["ablation_zero_half"]};
     for (const json& head : evidence["heads"]) measured.push_back(head["ablation_zero"]);
@@ -102,7 +214,7 @@ TEST(ObserveVerb, GoesOnAfterTheLastFinishedPart) {
   EXPECT_FALSE(std::filesystem::exists(out + ".part"));
 
   json part = whole;
-  part["finished"] = {"look"};
+  part["finished"] = {"attention"};
   part["heads"][0]["entropy"] = 123.;  // shows that it is not measured again
   std::ofstream(out + ".part") << part;
   ASSERT_EQ(run_program(observe("bert", {"-o", out, "--resume"})).code, 0);
@@ -128,7 +240,7 @@ std::vector<std::string> with(std::vector<std::string> arguments,
 
 TEST(ObserveVerb, ClosesHeadsTogether) {
   const json evidence = evidence_of(
-      observe("gpt2", {"--json", "--measure", "matter", "--group", "early=L0,L1.H2", "--group",
+      observe("gpt2", {"--json", "--measure", "importance", "--group", "early=L0,L1.H2", "--group",
                        "L1.H0", "--ablate", "pairs,layers", "--pairs", "all"}));
   ASSERT_EQ(evidence["groups"].size(), 2 + evidence["layers"].size());
   EXPECT_EQ(evidence["groups"][0]["name"], "early");
@@ -143,7 +255,7 @@ TEST(ObserveVerb, ClosesHeadsTogether) {
 TEST(ObserveVerb, AddsGroupsToEvidence) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
-  const auto quick = observe("gpt2", {"-o", out, "--measure", "matter"});
+  const auto quick = observe("gpt2", {"-o", out, "--measure", "importance"});
   ASSERT_EQ(run_program(quick).code, 0);
   json before = json::parse(contents_of(out));
   before["heads"][0]["ablation_zero"]["value"] = 123.;  // shows that it is not measured again
@@ -201,7 +313,7 @@ TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
                                               "--treebank",
                                               trees,
                                               "--measure",
-                                              "matter",
+                                              "importance",
                                               "--no-probes",
                                               "-o",
                                               out};
@@ -213,6 +325,21 @@ TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
       run_program(with(arguments, {"--append", "--group", "mine=L1", "--text", "w5"}));
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.errors, HasSubstr("--treebank"));
+}
+
+TEST(ObserveVerb, MakesMissingFolders) {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "a/b/evidence.json").string();
+  const std::string csv = (folder.path() / "c/d.csv").string();
+  ASSERT_EQ(run_program(observe("gpt2", {"-o", out, "--csv", csv})).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(csv));
+  const std::string verdict = (folder.path() / "e/verdict.json").string();
+  const ProgramResult judged = run_program({"judge", out, "-o", verdict});
+  EXPECT_EQ(judged.code, 0) << judged.errors;
+  EXPECT_TRUE(std::filesystem::exists(verdict));
+  const ProgramResult blocked = run_program({"judge", out, "-o", out + "/verdict.json"});
+  EXPECT_EQ(blocked.code, 1);
+  EXPECT_THAT(blocked.errors, HasSubstr("the folder cannot be made"));
 }
 
 TEST(ObserveVerb, ShowsPeopleTheLayers) {
@@ -232,6 +359,9 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
   EXPECT_THAT(errors(observe("bert", {"--treebank", "nowhere.conllu"})),
               HasSubstr("nowhere.conllu"));
   EXPECT_THAT(errors(observe("bert", {"--only", "L9"})), HasSubstr("L9"));
+  const TemporaryFolder folder;
+  EXPECT_THAT(errors(observe("bert", {"--treebank", folder.write("none.conllu", "").string()})),
+              AllOf(HasSubstr("none.conllu"), HasSubstr("no sentences")));
   EXPECT_THAT(errors(observe("bert", {"--resume"})), HasSubstr("-o"));
   EXPECT_THAT(errors(observe("bert", {"--loss", "classify"})), HasSubstr("no output"));
   EXPECT_THAT(errors(observe("bert_sequence", {"--loss", "classify"})), HasSubstr("--data"));
@@ -243,7 +373,7 @@ TEST(ObserveVerb, SaysWhatIsWrong) {
               HasSubstr("L9"));
   EXPECT_THAT(errors(observe("bert", {"--ids", "5 6 7", "--loss", "fidelity", "--group", "=L0"})),
               HasSubstr("NAME=HEADS"));
-  EXPECT_THAT(errors(observe("bert", {"--loss", "fidelity", "--measure", "look"})),
+  EXPECT_THAT(errors(observe("bert", {"--loss", "fidelity", "--measure", "attention"})),
               HasSubstr("a loss is needed"));
   for (const char* group : {"L0=L1", "L0", "role:previous=L1"}) {
     EXPECT_THAT(errors(observe("gpt2", {"--group", group, "--ablate", "layers"})),

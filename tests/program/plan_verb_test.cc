@@ -128,6 +128,8 @@ TEST_F(PlanVerb, SaysWhatIsWrong) {
   EXPECT_THAT(errors({}, 2), HasSubstr("budget"));
   EXPECT_THAT(errors({"--keep", "0.5", "--heads", "3"}, 2), HasSubstr("--keep and --heads"));
   EXPECT_THAT(errors({"--keep", "1.5"}, 2), HasSubstr("1.5"));
+  EXPECT_THAT(errors({"--keep", "75"}, 2), HasSubstr("did you mean 75% or 0.75?"));
+  EXPECT_THAT(errors({"--drop", "L0H1"}, 1), HasSubstr("did you mean L0.H1?"));
   EXPECT_THAT(errors({"--keep", "half"}, 2), HasSubstr("half"));
   EXPECT_THAT(errors({"--max-loss", "1%"}, 2), HasSubstr("--data"));
   EXPECT_THAT(errors({"--speedup", "2"}, 2), HasSubstr("--model"));

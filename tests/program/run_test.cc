@@ -298,6 +298,29 @@ TEST_F(RunText, TextsLinesAndIdsAreTheSame) {
   EXPECT_EQ(text, ids);
 }
 
+TEST_F(RunText, RefusesOrReplacesWhatIsNoUtf8) {
+  const std::vector<std::string> run = {"run", folder_, "--json", "--task", "hidden"};
+  const std::string lines = "the cat\nthe \xE9t\xE9\n";
+  std::vector<std::string> file = run;
+  file.insert(file.end(), {"--input", "-"});
+  const ProgramResult refused = run_program(file, lines);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(json::parse(refused.out)["error"]["where"], "standard input, line 2, byte 5");
+  EXPECT_THAT(refused.errors, HasSubstr("--replace-invalid"));
+  file.emplace_back("--replace-invalid");
+  const ProgramResult replaced = run_program(file, lines);
+  EXPECT_EQ(replaced.code, 0);
+  EXPECT_THAT(replaced.errors, HasSubstr("2 places"));
+  EXPECT_EQ(json::parse(replaced.out),
+            run_json(run, {"--text", "the cat", "--text", "the \uFFFDt\uFFFD"}));
+  std::vector<std::string> text = run;
+  text.insert(text.end(), {"--text", "a", "--text", "b\xFF"});
+  EXPECT_EQ(json::parse(run_program(text).out)["error"]["where"], "--text, the 2., byte 2");
+  std::vector<std::string> pair = run;
+  pair.insert(pair.end(), {"--text", "a", "--pair", "\xFF"});
+  EXPECT_EQ(json::parse(run_program(pair).out)["error"]["where"], "--pair, byte 1");
+}
+
 TEST_F(RunText, FillsMasksAndPairs) {
   const json told = run_json({"run", folder_, "--json", "--text", "the [MASK] sat", "--top", "3"});
   EXPECT_EQ(told["task"], "fill");
@@ -444,6 +467,14 @@ TEST(Run, SaysWhatIsWrong) {
            Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "L0.H9=0"}, 1, "no such head"},
            Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "L9=0"}, 1, "L0 to L2"},
            Wrong{{bert, "--ids", "5", "--mask", "6"}, 1, "there is no mask to fill"},
+           Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "L0H1=0"},
+                 1,
+                 "heads are written L3.H1"},
+           Wrong{{bert, "--ids", "5", "--task", "hidden", "--gate", "0.1=0"},
+                 1,
+                 "did you mean L0.H1?"},
+           Wrong{{marian, "--ids", "5", "--gate", "enc.l0h1=0"}, 1, "did you mean enc.L0.H1?"},
+           Wrong{{bert, "--text", ""}, 1, "the text is empty"},
            Wrong{{bert, "--input", "no-such-file"}, 1, "No such file"},
            Wrong{{gpt2, "--ids", "5", "--max-tokens", "100"}, 1, "at most 24 new ones"},
            Wrong{{gpt2, "--ids", ""}, 1, "an empty prompt"},

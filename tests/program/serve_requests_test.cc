@@ -40,13 +40,20 @@ TEST_F(ServeRequests, OnlyItsOwnNamesAndPages) {
     EXPECT_EQ(status("Host: " + name + "\r\n"), 200) << name;
     EXPECT_EQ(status("Host: " + name + "\r\n", "Origin: http://" + name + "\r\n"), 200) << name;
   }
-  for (const std::string name :
-       {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "",
-        "evil.example:80@127.0.0.1", "[::1", "0.0.0.0", "2130706433"}) {
+  for (const std::string name : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example",
+                                 "10.0.0.1", "0.0.0.0", "2130706433"}) {
     EXPECT_EQ(status("Host: " + name + "\r\n"), 403) << name;
   }
-  EXPECT_EQ(status(""), 403);
-  EXPECT_EQ(status("Host: localhost\r\nHost: evil.example\r\n"), 403);
+  for (const std::string& name :
+       {"127.0.0.1:" + port + "@evil.example", std::string("localhost:80:evil"),
+        std::string("localhost:"), std::string("localhost:x"), std::string("localhost:99999"),
+        std::string("evil.example:80@127.0.0.1"), std::string("[::1"), std::string("[localhost]"),
+        std::string("local host"), std::string(""), std::string(5'000, 'a')}) {
+    EXPECT_EQ(status("Host: " + name + "\r\n"), 400) << name;
+  }
+  EXPECT_EQ(status(""), 400);
+  EXPECT_EQ(status("Host: localhost\r\nHost: evil.example\r\n"), 400);
+  EXPECT_EQ(status("Host: localhost\r\nHost: localhost\r\n"), 400);
   for (const std::string origin : {"http://evil.example", "null", "http://localhost:3000",
                                    "https://localhost", "http://localhost.evil.example"}) {
     EXPECT_EQ(status("Host: localhost\r\n", "Origin: " + origin + "\r\n"), 403) << origin;
@@ -175,6 +182,30 @@ TEST_F(ServeRequests, LargeOnesAreRefusedUnread) {
   for (int i = 0; i < 100'000; ++i) headers += "X-" + std::to_string(i) + ": 1\r\n";
   EXPECT_NE(served_->send(headers + "\r\n").status, 200);
   EXPECT_EQ(served_->get("/api/model").status, 200);
+}
+
+TEST_F(ServeRequests, OnesOfUnclearLengthAreRefused) {
+  const std::string begin = "POST /api/look HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string body = R"({"text": "w5"})";
+  for (const std::string length : {"abc", "", "-1", "+14", "14x", "0x0e", "1 4", "14,14"}) {
+    const HttpAnswer answer =
+        served_->send(begin + "Content-Length: " + length + "\r\n\r\n" + body);
+    EXPECT_EQ(answer.status, 400) << length;
+  }
+  EXPECT_EQ(served_->send(begin + "Content-Length: 14\r\nContent-Length: 14\r\n\r\n" + body).status,
+            400);
+  EXPECT_EQ(served_->send(begin + "Content-Length: 14\r\n\r\n" + body).status, 200);
+  const std::string chunks = "e\r\n" + body + "\r\n0\r\n\r\n";
+  EXPECT_EQ(
+      served_->send(begin + "Content-Length: 14\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+          .status,
+      400);
+  for (const char* coding : {"gzip", "gzip, chunked", "chunked, chunked", "xchunked", ""}) {
+    EXPECT_EQ(served_->send(begin + "Transfer-Encoding: " + coding + "\r\n\r\n" + chunks).status,
+              400)
+        << coding;
+  }
+  EXPECT_EQ(served_->send(begin + "Transfer-Encoding: chunked\r\n\r\n" + chunks).status, 200);
 }
 
 TEST_F(ServeRequests, ChunksAreReadLikeAWhole) {

@@ -243,8 +243,8 @@ TEST_P(ServeJobs, AblationsAreThoseOfObserve) {
   const ServedModel served(GetParam());
   const TemporaryFolder folder;
   const std::string file = folder.write("lines.txt", lines(5)).string();
-  const json observed = run_json(
-      {"observe", served.model(), "--json", "--input", file, "--measure", "matter", "--no-probes"});
+  const json observed = run_json({"observe", served.model(), "--json", "--input", file, "--measure",
+                                  "importance", "--no-probes"});
   const json job = ended(served, start(served, {{"kind", "ablate"}, {"text", lines(5)}}));
   ASSERT_EQ(job["state"], "done") << job;
   EXPECT_TRUE(job["error"].is_null());

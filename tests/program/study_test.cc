@@ -44,7 +44,7 @@ TEST_F(StudyVerb, CutsDataOnlyIfAsked) {
   for (int i = 5; i < 30; ++i) line += "w" + std::to_string(i) + " ";
   folder_.write("long.txt", line + "\nw5 w9 w12\n");
   for (const std::vector<std::string>& verb :
-       {std::vector<std::string>{"observe", path("bert"), "--measure", "matter"},
+       {std::vector<std::string>{"observe", path("bert"), "--measure", "importance"},
         {"study", path("bert"), "--no-probes"},
         {"prune", path("bert"), "--drop", "L0.H1"}}) {
     std::vector<std::string> arguments = verb;

@@ -140,4 +140,9 @@ void check_continues(const Evidence& left, const Evidence& now, const std::strin
 std::string to_json(const Evidence& evidence);
 Evidence evidence_from_json(std::string_view text, const std::string& where);
 
+/// The heads as a table with commas: a row per head, a column per number under its path in the
+/// file with dots ("relation.det.to_head", "probes.coreference"), and beside it `_low`, `_high`,
+/// `_baseline` and `_n` where a number has them. What was not measured of a head is empty.
+std::string to_csv(const Evidence& evidence);
+
 }  // namespace headwise

@@ -13,6 +13,8 @@
 #include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
 #include "headwise/observe/importance.h"
+#include "headwise/observe/mean_ablation.h"
+#include "headwise/observe/measure_groups.h"
 #include "headwise/text/probes.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/text/treebank.h"
@@ -31,14 +33,12 @@ struct ObserveData {
 };
 
 struct ObserveOptions {
-  bool look = true;                       // what heads look at
-  bool know = true;                       // relations, coreference, parts of speech
-  bool relate = true;                     // pairs of heads
-  bool matter = true;                     // gradients and ablations
+  MeasureSelection measures{};            // those that are asked for
   bool probes = true;                     // built-in sentences and repeated sequences
   bool all_pairs = false;                 // js between layers, too
   std::vector<HeadIndex> only{};          // the heads to write down; empty: all
   std::vector<float> gates{};             // [heads] of the model that is watched; empty: all 1
+  std::vector<HeadOutput> replaced{};     // outputs of heads of that model that are mean-ablated
   std::optional<ProbeLexicon> lexicon{};  // of the probes; none: English
   uint64_t seed = 0;
   /// Its heads, gates, seed and progress are those of the observation.
@@ -54,7 +54,8 @@ struct ObserveOptions {
 Evidence no_evidence(const Model& model);
 
 /// Measures whatever the data allow and `so_far` has not finished. Without a tokenizer nothing is
-/// known about words.
+/// known about words. Throws Error for mean-ablated heads where importance is asked for: ablations
+/// begin with a model whose heads only have gates.
 Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
                  const ObserveOptions& options = {}, Evidence so_far = {});
 

@@ -39,11 +39,12 @@ struct CoreferenceItem {
 };
 
 /// A CoNLL-U file, plain or gzip. Empty nodes are left out. Throws Error, with the line, for
-/// anything that is no tree of words, or whose words are not those of its "# text".
+/// anything that is no tree of words, or whose words are not those of its "# text", and for a file
+/// without sentences.
 std::vector<TreeSentence> read_conllu(const std::filesystem::path& file);
 
 /// A file of the GAP data set (tab-separated, with its header): the items for which exactly one of
-/// A and B is the antecedent.
+/// A and B is the antecedent. Throws Error if there is none.
 std::vector<CoreferenceItem> read_gap(const std::filesystem::path& file);
 
 /// Pronouns of a CoNLL-U file with `Entity=` annotations (CorefUD) that have an antecedent before
