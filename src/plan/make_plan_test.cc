@@ -429,7 +429,7 @@ TEST(MakePlan, ScoresAreOfTheTask) {
     set.examples.all.labels.push_back(b % 2);
   }
   const Verdict verdict = random_verdict(head_names(model.attentions()), 1);
-  const Plan made = plan(verdict, {.heads = 2, .curves = {HeadOrder::gradient}},
+  const Plan made = plan(verdict, {.heads = 2, .curves = {HeadOrder::ablation}},
                          {.folder = folder, .model = &model, .evaluation = &set});
   // The plain way.
   std::vector<float> gates(model.heads(), 1);
@@ -444,14 +444,20 @@ TEST(MakePlan, ScoresAreOfTheTask) {
     right += std::max_element(row, row + model.output_width()) - row == b % 2;
   }
   EXPECT_DOUBLE_EQ(made.expected.at("accuracy"), right / 5);
-  EXPECT_EQ(made.curves.at("gradient")[2].score, made.expected.at("accuracy"));
+  const std::vector<CurvePoint>& curve = made.curves.at("ablation");
+  const auto point = std::ranges::find(curve, std::ssize(made.drop), &CurvePoint::removed);
+  ASSERT_NE(point, curve.end());
+  EXPECT_EQ(point->score, made.expected.at("accuracy"));
 }
 
 TEST(MakePlan, HeadsThatWereNotMeasuredStay) {
   Verdict verdict = four_heads();
   verdict.heads[1].importance.gradient.reset();
-  EXPECT_THAT(plan(verdict, {.heads = 2, .at_least = 0}).drop, ElementsAre("L1.H0", "L0.H0"));
-  EXPECT_THAT(message(verdict, {.heads = 0, .at_least = 0}), HasSubstr("1 or more"));
+  const HeadOrder order = HeadOrder::gradient;
+  EXPECT_THAT(plan(verdict, {.heads = 2, .order = order, .at_least = 0}).drop,
+              ElementsAre("L1.H0", "L0.H0"));
+  EXPECT_THAT(message(verdict, {.heads = 0, .order = order, .at_least = 0}),
+              HasSubstr("1 or more"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // A study as the text of summary.json.
+#include <cmath>
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -26,11 +27,15 @@ Json json_of(const BeforeAfter& numbers) {
   return {{"before", numbers.before}, {"after", numbers.after}};
 }
 
+Json json_of_counts(const BeforeAfter& numbers) {
+  return {{"before", std::llround(numbers.before)}, {"after", std::llround(numbers.after)}};
+}
+
 Json json_of(const Savings& savings) {
-  Json json = {{"heads", json_of(savings.heads)},
-               {"parameters", json_of(savings.parameters)},
-               {"multiply_adds", json_of(savings.multiply_adds)}};
-  if (savings.bytes) json["bytes"] = json_of(*savings.bytes);
+  Json json = {{"heads", json_of_counts(savings.heads)},
+               {"parameters", json_of_counts(savings.parameters)},
+               {"multiply_adds", json_of_counts(savings.multiply_adds)}};
+  if (savings.bytes) json["bytes"] = json_of_counts(*savings.bytes);
   if (savings.seconds) {
     json["seconds"] = json_of(*savings.seconds);
     json["seconds"]["texts"] = savings.texts;

@@ -145,9 +145,9 @@ std::string meaning(const HeldOut& held_out) {
 std::string savings_of(const Savings& savings) {
   std::string text = fmt::format("{} of the parameters", percent_of(saved(savings.parameters)));
   if (savings.bytes) {
-    text += fmt::format(", {:.1f} of {:.1f} MB of weights",
-                        (savings.bytes->before - savings.bytes->after) / 1e6,
-                        savings.bytes->before / 1e6);
+    text +=
+        fmt::format(" ({:.1f} of {:.1f} MB)", (savings.bytes->before - savings.bytes->after) / 1e6,
+                    savings.bytes->before / 1e6);
   }
   if (savings.seconds) {
     return text + fmt::format(", {} of the time ({:.3g} -> {:.3g} ms for {} x {} tokens)",
@@ -155,21 +155,20 @@ std::string savings_of(const Savings& savings) {
                               1e3 * savings.seconds->after, savings.texts, savings.tokens);
   }
   return text + fmt::format(
-                    " and {} of the multiply-adds of the layers; time is not measured "
-                    "without a model",
+                    " and {} of the multiply-adds of the layers; time is not measured without a "
+                    "model",
                     percent_of(saved(savings.multiply_adds)));
 }
 
 std::string limit(const Savings& savings) {
-  std::string text = fmt::format(
-      "attention is {} of the parameters and {} of the multiply-adds of "
-      "the layers",
-      percent_of(savings.most_parameters), percent_of(savings.most_multiply_adds));
+  std::string text =
+      fmt::format("attention is {} of the parameters and {} of the multiply-adds of the layers",
+                  percent_of(savings.most_parameters), percent_of(savings.most_multiply_adds));
   if (savings.most_multiply_adds_long > 0) {
     text += fmt::format(" ({} at {} tokens)", percent_of(savings.most_multiply_adds_long),
                         savings.long_tokens);
   }
-  return text + ": removing every head saves no more";
+  return text + ": removing every head saves no more.";
 }
 
 std::string pays(const Study& study) {

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -95,6 +95,11 @@ class Coverage {
     values_ = sweep.run(ablations_, [](int64_t done, int64_t total) {
       std::cerr << fmt::format("\rablations: {} %", 100 * done / total) << std::flush;
     });
+    if (set_.task == LossTask::fidelity) {
+      embeddings_ = ModelQuality(model_, folder, set_, nullptr)
+                        .outputs(std::vector<uint8_t>(names_.size(), 1), set_.size())
+                        .embeddings;
+    }
     tokens_.assign(sweep.scorer().tokens().begin(), sweep.scorer().tokens().end());
     std::cerr << '\n';
   }
@@ -115,42 +120,84 @@ class Coverage {
       return numbers;
     };
     const std::vector<int64_t> choosing = part(0, half_), held_out = part(half_, 2 * half_);
-    const EvaluationSet first = examples_of(set_, choosing), second = examples_of(set_, held_out),
-                        others = examples_of(set_, part(2 * half_, set_.size()));
-    const Plan made = plan(verdict(choosing), {.keep = kKeep, .random_sets = 0},
-                           {.folder = folder_,
-                            .model = &model_,
-                            .evaluation = &first,
-                            .held_out = &second,
-                            .tokenizer = &tokenizer_});
+    const std::vector<int64_t> rest = part(2 * half_, set_.size());
+    const Verdict chosen = verdict(choosing);
+    const Plan made = plan(chosen, {.keep = kKeep}, {.folder = folder_});
     std::vector<uint8_t> kept(names_.size(), 1);
     for (const std::string& head : made.drop) {
       kept[std::ranges::find(names_, head) - names_.begin()] = 0;
     }
-    const std::vector<std::vector<uint8_t>> choices = {kept};
-    const auto changes = [&](const EvaluationSet& set) {
-      return ModelQuality(model_, folder_, set, nullptr).compare(choices).changes.front();
-    };
-    const ModelQuality::Change naive = changes(first);
-    return {.chosen_on = naive.change,
-            .reported = made.held_out->change,
-            .rest = changes(others).change,
-            .interval = *made.held_out->interval,
-            .naive = *naive.interval};
+    const std::vector<double> values = losses(kept);
+    const RatioEstimate naive = estimate(values, choosing), reported = estimate(values, held_out);
+    if (seed == 0) check(chosen, choosing, held_out, reported);
+    return {.chosen_on = naive.value,
+            .reported = reported.value,
+            .rest = estimate(values, rest).value,
+            .interval = reported.interval,
+            .naive = naive.interval};
   }
 
  private:
+  /// Of all sentences, with what is kept of the heads.
+  std::vector<double> losses(const std::vector<uint8_t>& kept) const {
+    if (set_.task != LossTask::fidelity) {
+      Ablation together;
+      for (size_t h = 0; h < kept.size(); ++h) {
+        if (!kept[h]) together.heads.push_back(static_cast<int64_t>(h));
+      }
+      const SentencePooling pooling = SentencePooling::find_or_mean(folder_);
+      return LossSweep(model_, pooling, set_, {}).run(std::vector<Ablation>{together}).ablated[0];
+    }
+    const ModelQuality quality(model_, folder_, set_, nullptr);
+    const auto embeddings = quality.outputs(kept, set_.size()).embeddings;
+    std::vector<double> losses;
+    for (size_t x = 0; x < embeddings.size(); ++x) {
+      double squares = 0;
+      for (size_t c = 0; c < embeddings[x].size(); ++c) {
+        const double difference = double{embeddings[x][c]} - embeddings_[x][c];
+        squares += difference * difference;
+      }
+      losses.push_back(squares / 2);
+    }
+    return losses;
+  }
+
+  RatioEstimate estimate(const std::vector<double>& values,
+                         const std::vector<int64_t>& examples) const {
+    std::vector<double> differences;
+    for (const int64_t x : examples) differences.push_back(values[x] - values_.base[x]);
+    return estimate_ratio(differences, some(tokens_, examples), 0.05);
+  }
+
+  /// Throws unless the interval is the one that a plan reports.
+  void check(const Verdict& verdict, const std::vector<int64_t>& choosing,
+             const std::vector<int64_t>& held_out, const RatioEstimate& found) const {
+    const EvaluationSet first = examples_of(set_, choosing), second = examples_of(set_, held_out);
+    const ConfidenceInterval reported = *plan(verdict, {.keep = kKeep, .random_sets = 0},
+                                              {.folder = folder_,
+                                               .model = &model_,
+                                               .evaluation = &first,
+                                               .held_out = &second,
+                                               .tokenizer = &tokenizer_})
+                                             .held_out->interval;
+    const double width = reported.high - reported.low;
+    if (std::abs(reported.low - found.interval.low) < 1e-3 * width &&
+        std::abs(reported.high - found.interval.high) < 1e-3 * width) {
+      return;
+    }
+    throw Error({.what = "the interval is not the one that a plan reports",
+                 .got = fmt::format("{} to {}", found.interval.low, found.interval.high),
+                 .expected = fmt::format("{} to {}", reported.low, reported.high)});
+  }
+
   /// What ablating each head alone does to these sentences.
   Verdict verdict(const std::vector<int64_t>& examples) const {
     const std::vector<int64_t> tokens = some(tokens_, examples);
-    const std::vector<double> base = some(values_.base, examples);
     const LossStatistic statistic(set_.task, tokens, {});
-    const double tolerance = tolerance_of(set_.task, statistic.loss(base));
+    const double tolerance = tolerance_of(set_.task, statistic.loss(some(values_.base, examples)));
     Verdict verdict;
     for (size_t a = 0; a < names_.size(); ++a) {
-      std::vector<double> differences = some(values_.ablated[a], examples);
-      for (size_t i = 0; i < differences.size(); ++i) differences[i] -= base[i];
-      const RatioEstimate estimate = estimate_ratio(differences, tokens, 0.05);
+      const RatioEstimate estimate = this->estimate(values_.ablated[a], examples);
       HeadVerdict& head = verdict.heads.emplace_back(HeadVerdict{.head = names_[a]});
       head.importance.ablation_zero = Measure{
           .value = estimate.value, .n = std::ssize(examples), .interval = estimate.interval};
@@ -168,6 +215,7 @@ class Coverage {
   std::vector<std::string> names_;
   SweepValues values_;
   std::vector<int64_t> tokens_;
+  std::vector<std::vector<float>> embeddings_;  // fidelity: of the model itself
 };
 
 void run(const std::string& folder, const std::string& file, int64_t half, int64_t splits) {
