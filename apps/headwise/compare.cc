@@ -305,7 +305,7 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       "Two seeds or checkpoints with the same vocabulary read the same texts; without any, the\n"
       "built-in sentences. Heads are matched one to one by what they attend to. With two heads in\n"
       "place of the other model, these two are compared.\n\n"
-      "Examples:\n"
+      "Example:\n"
       "  headwise compare ./seed-1 ./seed-2 --input reviews.txt\n"
       "  headwise compare ./minilm L3.H9 L3.H10",
       common, [options, &common] { compare(*options, common); });

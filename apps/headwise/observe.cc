@@ -105,7 +105,7 @@ void add_observe(CLI::App& app, CommonOptions& common) {
           "the\n"
           "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
           "Measures:\n{}\n"
-          "Examples:\n"
+          "Example:\n"
           "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json\n"
           "  headwise observe ./minilm --input reviews.txt --measure entropy,js --csv heads.csv",
           measures_text()),

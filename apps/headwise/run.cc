@@ -186,7 +186,7 @@ void add_run(CLI::App& app, CommonOptions& common) {
       "of all texts go into one array: [tokens, width] of hidden and logits, [texts, width] of\n"
       "embed, [texts, labels] of classify, [tokens, 2] of answer (begins and ends of spans),\n"
       "[tokens] of nll. Any other -o FILE gets what would be printed.\n\n"
-      "Examples:\n"
+      "Example:\n"
       "  headwise run ./bert --task fill --text \"Paris is the [MASK] of France.\" --gate L3.H1=0\n"
       "  headwise run ./gpt2 --text \"Once upon a time\" --gate L3.H1=mean --against original\n"
       "  headwise run ./pruned --input reviews.txt --against ./original-model",
