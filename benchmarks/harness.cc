@@ -27,7 +27,7 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// OpenMP's threads spin for some milliseconds after a parallel loop; whoever is next waits for
+/// Threads of the peer spin for some milliseconds after a parallel loop; whoever is next waits for
 /// that.
 constexpr auto kSettle = std::chrono::milliseconds(8);
 

@@ -1,12 +1,10 @@
 // The command line: parses the verb, runs it, turns errors into messages and exit codes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -117,14 +115,6 @@ ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** 
           .hint = suggestion(got, verbs, help_command(app))};
 }
 
-/// OpenMP's threads wait for each other by spinning for about a millisecond. If anything else runs
-/// on the machine, the one that is waited for gets no core meanwhile, and small models take 50
-/// times as long. How long they spin is read when the program is loaded: so it is loaded again.
-void spin_briefly(char** argv) {
-  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  if (setenv("GOMP_SPINCOUNT", "2000", 0) == 0) execv("/proc/self/exe", argv);
-}
-
 ExitCode run(int argc, char** argv) {
   CommonOptions common{.command = command_line(argc, argv)};
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
@@ -171,7 +161,6 @@ ExitCode run(int argc, char** argv) {
 }  // namespace headwise::program
 
 int main(int argc, char** argv) {
-  headwise::program::spin_briefly(argv);
   headwise::program::listen_for_interrupt();
   return headwise::program::run(argc, argv);
 }

@@ -1,10 +1,8 @@
-// Sizes, buffers, views, random numbers, threads and errors.
+// Sizes, buffers, views, random numbers and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -14,7 +12,6 @@
 #include "core/shuffle.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
-#include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/shape.h"
 #include "headwise/core/view.h"
@@ -112,44 +109,6 @@ TEST(Shuffle, KeepsAllOrDrawsSomeOnceEach) {
   std::vector<int> first(3);
   for (int i = 0; i < 3000; ++i) ++first[draw(std::vector{0, 1, 2}, 1, random).front()];
   for (const int count : first) EXPECT_NEAR(count, 1000, 5 * std::sqrt(3000 * 2. / 9));
-}
-
-TEST(Parallel, VisitsEveryItemOnceAndCutsPanelsTheSameWay) {
-  for (const int count : {1, 2, 3, 7}) {
-    set_threads(count);
-    std::vector<int> visits(1000);
-    parallel_for(1000, [&](int64_t i) { ++visits[i]; });
-    EXPECT_THAT(visits, testing::Each(1));
-    parallel_for(2, [&](int64_t i) { ++visits[i]; });
-    EXPECT_EQ(visits[0] + visits[1], 4);
-    parallel_for(0, [&](int64_t) { ADD_FAILURE(); });
-    std::vector<int64_t> ends(4);
-    parallel_panels(100, 32, [&](int64_t begin, int64_t end) { ends[begin / 32] = end; });
-    EXPECT_THAT(ends, testing::ElementsAre(32, 64, 96, 100));
-  }
-  EXPECT_THROW(set_threads(0), Error);
-}
-
-TEST(Parallel, WhoIsDoneTakesFromOthers) {
-  set_threads(2);
-  std::atomic<int> done{0};
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  parallel_for(8, [&](int64_t item) {
-    while (item == 0 && done < 7 && std::chrono::steady_clock::now() < deadline) continue;
-    ++done;
-    if (item == 0) {
-      EXPECT_EQ(done, 8);
-    }
-  });
-}
-
-TEST(Parallel, PassesExceptionsOn) {
-  set_threads(2);
-  EXPECT_THROW(parallel_for(100,
-                            [](int64_t i) {
-                              if (i == 50) throw Error({.what = "item"});
-                            }),
-               Error);
 }
 
 }  // namespace

@@ -12,7 +12,9 @@ void set_threads(int count);
 int threads();
 
 /// Calls work(item) once for every item in [0, items), on any thread, in any order. The first
-/// exception thrown by an item is rethrown here. Loops inside a loop run on the calling thread.
+/// exception thrown by an item is rethrown here. A loop inside a loop, and one that another thread
+/// starts while a loop runs, run on the thread that calls them. A child process has threads of its
+/// own, unless it was forked inside a loop.
 void parallel_for(int64_t items, const std::function<void(int64_t item)>& work);
 
 /// Cuts [0, rows) into panels of `panel` rows (the last may be shorter) and calls work(begin, end)

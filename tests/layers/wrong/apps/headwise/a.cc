@@ -1,0 +1,2 @@
+// As it should be.
+#include "headwise/study/b.h"
