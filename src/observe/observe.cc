@@ -42,21 +42,26 @@ class Observation {
 
   Evidence run() {
     const bool words = tokenizer_ != nullptr;
-    part("look", options_.look && !data_.corpus.texts.empty(), [&] {
-      watch(data_.corpus, WatchPass::look);
+    const bool texts = !data_.corpus.texts.empty(), relate = options_.relate && texts;
+    part("look", options_.look && texts, [&] {
+      // One pass over the corpus for both.
+      const bool both = relate && !is_finished("relate");
+      std::vector<WatchPass> passes = {WatchPass::look};
+      if (both) passes.push_back(WatchPass::relate);
+      watch(data_.corpus, passes);
       count_rows();
+      if (both) evidence_.finished.push_back("relate");
     });
     part("treebank", options_.know && words && !data_.treebank.empty(), [&] {
-      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), WatchPass::treebank);
+      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), {WatchPass::treebank});
     });
     part("coreference", options_.know && words && !data_.coreference.empty(), [&] {
       watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
-            WatchPass::coreference);
+            {WatchPass::coreference});
     });
     part("alignment", options_.know && is_aligned(),
-         [&] { watch(data_.corpus, WatchPass::alignment); });
-    part("relate", options_.relate && !data_.corpus.texts.empty(),
-         [&] { watch(data_.corpus, WatchPass::relate); });
+         [&] { watch(data_.corpus, {WatchPass::alignment}); });
+    part("relate", relate, [&] { watch(data_.corpus, {WatchPass::relate}); });
     part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
     part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
     part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
@@ -71,11 +76,15 @@ class Observation {
  private:
   template <class F>
   void part(const std::string& name, bool wanted, const F& work) {
-    if (!wanted || std::ranges::find(evidence_.finished, name) != evidence_.finished.end()) return;
+    if (!wanted || is_finished(name)) return;
     at_ = name;
     work();
     evidence_.finished.push_back(name);
     if (options_.saved) options_.saved(evidence_);
+  }
+
+  bool is_finished(const std::string& part) const {
+    return std::ranges::find(evidence_.finished, part) != evidence_.finished.end();
   }
 
   bool is_aligned() const {
@@ -83,7 +92,8 @@ class Observation {
                                [](const ObservedText& text) { return !text.aligned.empty(); });
   }
 
-  void watch(const ObservedCorpus& corpus, WatchPass pass, bool probes = false) {
+  void watch(const ObservedCorpus& corpus, const std::vector<WatchPass>& passes,
+             bool probes = false) {
     const WatchContext context{.model = model_,
                                .tokenizer = tokenizer_,
                                .corpus = corpus,
@@ -93,7 +103,7 @@ class Observation {
                                .wanted = wanted(),
                                .gates = gates()};
     std::vector<Measures> heads(evidence_.heads.size());
-    watch_corpus(context, pass, progress(), heads, evidence_);
+    watch_corpus(context, passes, progress(), heads, evidence_);
     for (size_t h = 0; h < heads.size(); ++h) {
       Measures& to = probes ? evidence_.heads[h].probes : evidence_.heads[h].measures;
       for (const auto& [name, measure] : heads[h]) to.add(name, measure);
@@ -124,7 +134,7 @@ class Observation {
         corpus.texts.back().decoder_ids = sequences.decoder_ids[i];
       }
     }
-    watch(corpus, WatchPass::repeated);
+    watch(corpus, {WatchPass::repeated});
     for (HeadEvidence& head : evidence_.heads) {
       for (const char* name : {"induction", "duplicate", "previous_on_random"}) {
         if (const Measure* measure = head.measures.find(name)) head.probes.add(name, *measure);
@@ -138,10 +148,10 @@ class Observation {
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
-    watch(corpus_of(trees, &ObservedText::tree, kProbes), WatchPass::treebank, true);
-    watch(corpus_of(pronouns, &ObservedText::item, kProbes), WatchPass::coreference, true);
-    watch(corpus_of(fields, &ObservedText::field, kProbes), WatchPass::fields, true);
-    watch(corpus_of(rare, &ObservedText::rare, kProbes), WatchPass::rare, true);
+    watch(corpus_of(trees, &ObservedText::tree, kProbes), {WatchPass::treebank}, true);
+    watch(corpus_of(pronouns, &ObservedText::item, kProbes), {WatchPass::coreference}, true);
+    watch(corpus_of(fields, &ObservedText::field, kProbes), {WatchPass::fields}, true);
+    watch(corpus_of(rare, &ObservedText::rare, kProbes), {WatchPass::rare}, true);
   }
 
   void measure_gradient() {

@@ -198,12 +198,9 @@ class Planner {
   }
 
   /// Says how far the whole is, so that it can be stopped in the midst of a part.
-  ModelQuality::Progress at(const char* step, int64_t done, int64_t total) const {
-    if (!data_.progress) return {};
-    return [=, this](int64_t, int64_t) { data_.progress(step, done, total); };
-  }
   ModelQuality::Progress at(const char* step, int64_t heads) const {
-    return at(step, heads, layout_->heads());
+    if (!data_.progress) return {};
+    return [=, this](int64_t, int64_t) { data_.progress(step, heads, layout_->heads()); };
   }
 
   /// The heads that are named, if they may go.
@@ -283,7 +280,8 @@ class Planner {
   int64_t walk_to_loss(Path& path) {
     const LossTask task = quality_->set().task;
     const auto loss = [&](std::span<const int64_t> heads) {
-      return quality_->measure(without(heads), false, at("loss", std::ssize(heads))).loss;
+      const std::vector<std::vector<uint8_t>> choice = {without(heads)};
+      return quality_->measure(choice, false, at("loss", std::ssize(heads)))[0].loss;
     };
     const double before = loss({});
     const double limit = before + tolerance_of(task, before, *options_.max_loss);
@@ -334,7 +332,7 @@ class Planner {
     if (!quality_) return;
     const std::vector<std::vector<uint8_t>> choices = {without({}), {kept.begin(), kept.end()}};
     const std::vector<ModelQuality::Quality> measured =
-        quality_->measure_all(choices, true, progress("loss"));
+        quality_->measure(choices, true, progress("loss"));
     const ModelQuality::Quality &before = measured[0], &after = measured[1];
     expect("loss", before.loss, after.loss, expected);
     if (before.score && after.score) {
@@ -342,42 +340,66 @@ class Planner {
     }
   }
 
+  /// The points of one order, or of one draw of random orders.
+  struct DrawnCurve {
+    HeadOrder order;
+    Path* path;
+    std::vector<CurvePoint> points{};
+  };
+
+  /// All points that do not depend on others are measured together, then all of the bends.
   void draw_curves(std::map<std::string, std::vector<CurvePoint>>& curves) {
     std::set<HeadOrder> orders(options_.curves.begin(), options_.curves.end());
     orders.insert(HeadOrder::random);
-    const int64_t steps = std::ssize(orders) - 1 + options_.draws;
-    int64_t done = 0;
+    std::vector<DrawnCurve> drawn;
     for (const HeadOrder order : orders) {
       const int64_t draws = order == HeadOrder::random ? options_.draws : 1;
-      std::vector<std::vector<CurvePoint>> drawn;
       for (int64_t draw = 0; draw < draws; ++draw) {
         Path& path = this->path(order, draw);
         while (path.extend()) {
         }
-        std::vector<CurvePoint>& curve = drawn.emplace_back();
-        add_points(path, even_points(path), at("curves", done, steps), curve);
-        if (order != HeadOrder::random) {
-          add_points(path, bends(path, curve), at("curves", done, steps), curve);
-        }
-        ++done;
+        drawn.push_back({.order = order, .path = &path});
       }
-      curves[std::string(to_string(order))] = mean(drawn);
+    }
+    std::vector<std::vector<int64_t>> removed;
+    for (const DrawnCurve& curve : drawn) removed.push_back(even_points(*curve.path));
+    add_points(removed, "curves", drawn);
+    removed.clear();
+    for (const DrawnCurve& curve : drawn) {
+      removed.push_back(curve.order == HeadOrder::random ? std::vector<int64_t>()
+                                                         : bends(*curve.path, curve.points));
+    }
+    add_points(removed, "bends", drawn);
+    for (const HeadOrder order : orders) {
+      std::vector<std::vector<CurvePoint>> of_order;
+      for (const DrawnCurve& curve : drawn) {
+        if (curve.order == order) of_order.push_back(curve.points);
+      }
+      curves[std::string(to_string(order))] = mean(of_order);
     }
   }
 
-  /// Measures the model without the first heads of a path, for each of these numbers of heads.
-  void add_points(const Path& path, const std::vector<int64_t>& removed,
-                  const ModelQuality::Progress& progress, std::vector<CurvePoint>& curve) const {
-    if (removed.empty()) return;
+  /// Measures the model without the first heads of each path, for each of these numbers of heads.
+  void add_points(const std::vector<std::vector<int64_t>>& removed, const char* step,
+                  std::vector<DrawnCurve>& curves) {
     std::vector<std::vector<uint8_t>> choices;
-    for (const int64_t count : removed) choices.push_back(without(path.heads().first(count)));
-    const std::vector<ModelQuality::Quality> qualities =
-        quality_->measure_all(choices, true, progress);
-    for (size_t i = 0; i < removed.size(); ++i) {
-      const ModelQuality::Quality& quality = qualities[i];
-      curve.push_back({.removed = removed[i], .loss = quality.loss, .score = quality.score});
+    for (size_t c = 0; c < curves.size(); ++c) {
+      for (const int64_t count : removed[c]) {
+        choices.push_back(without(curves[c].path->heads().first(count)));
+      }
     }
-    std::ranges::sort(curve, {}, &CurvePoint::removed);
+    if (choices.empty()) return;
+    const std::vector<ModelQuality::Quality> qualities =
+        quality_->measure(choices, true, progress(step));
+    size_t at = 0;
+    for (size_t c = 0; c < curves.size(); ++c) {
+      for (const int64_t count : removed[c]) {
+        const ModelQuality::Quality& quality = qualities[at++];
+        curves[c].points.push_back(
+            {.removed = count, .loss = quality.loss, .score = quality.score});
+      }
+      std::ranges::sort(curves[c].points, {}, &CurvePoint::removed);
+    }
   }
 
   /// Numbers of heads from none to all that may go; the same for all paths of equal steps.

@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/text/tokenizer.h"
+#include "observe/loss_sweep.h"
 
 namespace headwise {
 
@@ -29,13 +32,11 @@ class ModelQuality {
     double loss = 0;
     std::optional<double> score{};  // that the task has, if it was asked for
   };
-  /// Of the model with what is kept of its heads [heads]. BLEU takes a translation of everything.
-  Quality measure(std::span<const uint8_t> kept, bool scored, const Progress& progress = {}) const;
-
-  /// With each choice of heads [heads] kept. Choices share the layers before the first head that
-  /// they lose.
-  std::vector<Quality> measure_all(std::span<const std::vector<uint8_t>> choices, bool scored,
-                                   const Progress& progress = {}) const;
+  /// With each choice of heads [heads] kept, each measured once: what is measured is kept. Choices
+  /// share the layers before the first head that they lose, and all of them one pass of the
+  /// unchanged model. BLEU takes a translation of everything.
+  std::vector<Quality> measure(std::span<const std::vector<uint8_t>> choices, bool scored,
+                               const Progress& progress = {});
 
   /// What the score is; empty: the task has none.
   std::string score_name() const;
@@ -47,6 +48,10 @@ class ModelQuality {
   const EvaluationSet& set() const { return set_; }
 
  private:
+  using Choice = std::pair<std::vector<uint8_t>, bool>;  // what is kept, and whether it is scored
+
+  void measure_new(const std::vector<Choice>& choices, const Progress& progress);
+  Ablation without(std::span<const uint8_t> kept) const;
   /// `labels` are of classify.
   Quality quality(double loss, std::span<const int32_t> labels, std::span<const float> gates,
                   bool scored, const Progress& progress) const;
@@ -57,6 +62,8 @@ class ModelQuality {
   const EvaluationSet& set_;
   const Tokenizer* tokenizer_;
   SentencePooling pooling_;
+  LossSweep sweep_;
+  std::map<Choice, Quality> known_;
 };
 
 }  // namespace headwise
