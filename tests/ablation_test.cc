@@ -10,7 +10,10 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
+#include "headwise/model/summary.h"
 #include "observe/loss_sweep.h"
+#include "observe/pass_work.h"
+#include "plan/model_cost.h"
 #include "texts_testing.h"
 
 namespace headwise {
@@ -253,6 +256,27 @@ TEST_P(Ablations, SomeExamplesInAnyBatches) {
   }
 }
 
+/// The unchanged model is not run again, but as far as an ablation starts.
+TEST_P(Ablations, GiveTheSameInALaterRun) {
+  const std::vector<Ablation> early = {{.heads = {0}}}, late = {{.heads = {model_.heads() - 1}}},
+                              both = {{.heads = {0}}, {.heads = {model_.heads() - 1}}, {}};
+  LossSweep fresh(model_, pooling_, set_, {}), again(model_, pooling_, set_, {});
+  const SweepValues expected = fresh.run(both, all_examples());
+  const double whole = again.passes({}, all_examples());
+  EXPECT_NEAR(whole, 1, 1e-9);
+  EXPECT_GT(again.passes(early, all_examples()), 1);
+  (void)again.run({}, all_examples());
+  EXPECT_EQ(again.passes({}, all_examples()), 0);
+  EXPECT_NEAR(again.passes(early, all_examples()), 1, 1e-9);
+  const SweepValues values = again.run(both, all_examples());
+  expect_near(values.base, expected.base, "base");
+  for (size_t a = 0; a < both.size(); ++a) {
+    expect_near(values.ablated[a], expected.ablated[a], "ablation " + std::to_string(a));
+  }
+  EXPECT_EQ(values.labels, expected.labels);
+  expect_near(again.run(late, all_examples()).ablated[0], expected.ablated[1], "late");
+}
+
 TEST_P(Ablations, SampledPositionsAreThoseOfAll) {
   if (!scores_tokens(set_.task)) return;
   EvaluationSet sample = set_;
@@ -304,6 +328,37 @@ TEST_P(Ablations, ProgressEndsWhereItSaidAndCanStop) {
 INSTANTIATE_TEST_SUITE_P(All, Ablations, testing::ValuesIn(cases()), [](const auto& info) {
   return info.param.model + "_" + std::string(to_string(info.param.task));
 });
+
+/// A small Llama: 2 layers, whose output layer is a large part of a pass.
+TEST(PassWorkOfALanguageModel, CountsTheOutputLayer) {
+  const Model model = Model::load(golden_model("llama"));
+  const SentencePooling pooling = SentencePooling::mean();
+  const TokenBatch texts = texts_of(model.config().vocabulary, {9, 9, 9, 9}, 1);
+  EvaluationSet set = next_tokens(texts);
+  const PassWork work(model, set);
+  const ExampleScorer scorer(model, pooling, set);
+  const WorkTokens tokens = scorer.work_tokens(0);
+  EXPECT_EQ(tokens.source, 9);
+  EXPECT_EQ(tokens.scored, 8);
+  const double output = 8. * static_cast<double>(model.config().width * model.output_width());
+  WorkTokens unscored = tokens;
+  unscored.scored = 0;
+  EXPECT_NEAR(work.whole(tokens) - work.whole(unscored), output, 1);
+  // A head of the last layer leaves its feed-forward layer and the output to be computed.
+  const std::vector<int64_t> last = {model.heads() - 1}, first = {0};
+  const double feed_forward =
+      8. * 3 * static_cast<double>(model.config().width * model.config().decoder.intermediate);
+  EXPECT_NEAR(work.ablation(last, tokens), feed_forward + output, 1);
+  EXPECT_GT(work.ablation(first, tokens), work.ablation(last, tokens));
+  EXPECT_LT(work.ablation(first, tokens), work.whole(tokens));
+  // What the text needs is what the parts are counted to cost.
+  const ModelSummary summary = summarize(golden_model("llama"));
+  const std::vector<uint8_t> all(model.heads(), 1);
+  const double blocks = static_cast<double>(cost_of(summary, all, 9).multiply_adds);
+  WorkTokens everywhere = unscored;
+  everywhere.read = 9;
+  EXPECT_NEAR(work.whole(everywhere), blocks, 1e-9 * blocks);
+}
 
 TEST(AblationsOfAnEncoder, LeaveTheDecoderOut) {
   const Model model = Model::load(golden_model("t5"));

@@ -192,10 +192,10 @@ TEST_F(StudyOfBert, CountsItsStagesInPasses) {
   EXPECT_EQ(made.budget, usual_passes(model_));
 }
 
-/// The first look is at 32 examples, which is what a budget of one pass gives every head.
+/// The first look is at 16 examples, which is what a budget of one pass gives every head.
 TEST_F(StudyOfBert, StopsWhenItsBudgetIsSpent) {
   const Study poor = study(input(), {.passes = 1}, out("poor"));
-  EXPECT_EQ(examples(poor), std::set<int64_t>{32});
+  EXPECT_EQ(examples(poor), std::set<int64_t>{16});
   const Study thorough = study(input(), {.thorough = true}, out("thorough"));
   EXPECT_EQ(examples(thorough), std::set<int64_t>{kTexts / 2});
   EXPECT_EQ(thorough.budget, 0);
@@ -260,6 +260,17 @@ TEST_F(StudyOfBert, GoesOnWhereItWasStopped) {
     EXPECT_EQ(to_json(resumed.evidence), to_json(whole.evidence)) << stage;
     EXPECT_EQ(resumed.plan, whole.plan) << stage;
     EXPECT_FALSE(std::filesystem::exists(folder / "study.json.part"));
+  }
+}
+
+/// A kill before the first file has its name.
+TEST_F(StudyOfBert, GoesOnWhereItsFirstSaveWasKilled) {
+  folder_.write("killed/.study.json.part.123.0.part", R"({"budget": 1)");
+  EXPECT_THROW(study(input(), {}, out("killed")), Error) << "it needs --resume";
+  const Study resumed = study(input(), {.resume = true}, out("killed"));
+  EXPECT_EQ(to_json(resumed.evidence), to_json(study(input(), {}, out("whole")).evidence));
+  for (const auto& entry : std::filesystem::directory_iterator(out("killed"))) {
+    EXPECT_FALSE(entry.path().filename().string().ends_with(".part")) << entry.path();
   }
 }
 

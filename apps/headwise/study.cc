@@ -117,7 +117,8 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   options.started = [&](double passes, double seconds) {
     note(common, fmt::format("a study of {} heads: about {} ({:.0f} passes over {} texts)",
                              session.model().heads(), duration(seconds), passes,
-                             input.data.corpus.texts.size()));
+                             input.data.evaluation ? input.data.evaluation->size()
+                                                   : std::ssize(input.data.corpus.texts)));
   };
   options.progress = [&](const StudyProgress& progress) {
     throw_if_interrupted();

@@ -41,6 +41,7 @@ class VariantPass::Run {
         parts_(*pass.model_.parts_),
         variants_(variants),
         take_(take),
+        unchanged_(batch.unchanged),
         gates_{.gates = {pass.options_.gates.data(),
                          {pass.options_.gates.empty() ? 0 : 1, std::ssize(pass.options_.gates)}}} {
     const bool two = parts_.config.encoder_decoder() && batch.target.texts() > 0;
@@ -63,7 +64,7 @@ class VariantPass::Run {
 
   void operator()() {
     View<const float, 2> source;
-    for (size_t at = 0; at < stages_.size(); ++at) source = run_stage(at, source);
+    for (size_t at = 0; at < stages_.size() && !is_done(); ++at) source = run_stage(at, source);
   }
 
  private:
@@ -108,7 +109,12 @@ class VariantPass::Run {
     order_.resize(variants_.size());
     std::iota(order_.begin(), order_.end(), 0);
     std::ranges::stable_sort(order_, {}, [&](int64_t v) { return stops_[v]; });
+    left_ =
+        std::ranges::count_if(variants_, [](const Variant& variant) { return !variant.empty(); });
   }
+
+  /// Whether nothing is left to be computed: all variants have run.
+  bool is_done() const { return !unchanged_ && left_ == 0; }
 
   std::span<const int64_t> variants_at(const Stop& stop) const {
     const auto found =
@@ -155,6 +161,8 @@ class VariantPass::Run {
         block.attend(kind, x, input, pass_.scratch_, sum);
         if (const auto here = variants_at(stop); !here.empty()) {
           vary(at, stop, here, sum, Block::heads_of(kind, pass_.scratch_), source);
+          left_ -= std::ssize(here);
+          if (is_done()) return {};
         }
         block.settle(kind, sum);
         std::swap(x, sum);
@@ -164,6 +172,7 @@ class VariantPass::Run {
     stage.stack->finish(x);
     hold_ = x.data() == embedded.rows.data() ? std::move(embedded) : std::move(other);
     if (at + 1 < stages_.size()) return hold_source();
+    if (!unchanged_) return {};
     const Sequences sequences(wanted_, 1, false);
     View<const float, 2> rows = x;
     if (some_wanted_) rows = pick(x, sequences, Sequences(stage.all, 1, false));
@@ -397,6 +406,7 @@ class VariantPass::Run {
   const Model::Parts& parts_;
   std::span<const Variant> variants_;
   const Take& take_;
+  bool unchanged_;
   ForwardOptions gates_;
   std::vector<Stage> stages_;
   TextRows wanted_;
@@ -404,6 +414,7 @@ class VariantPass::Run {
   bool in_last_block_ = false;  // and the last block is computed for these alone
   std::vector<Stop> stops_;     // of the variants
   std::vector<int64_t> order_;
+  int64_t left_ = 0;  // variants that have not run
   Activations hold_, source_, embedded_target_;
 };
 

@@ -54,6 +54,7 @@ class VariantPass {
     /// The decoder's input of encoder-decoders; without texts, hidden states are the encoder's.
     const TokenBatch& target;
     std::span<const int64_t> rows{};  // of the last hidden states, ascending
+    bool unchanged = true;            // whether the rows of the model itself are wanted
   };
   using Take = std::function<void(const VariantRows& rows)>;
 
@@ -61,8 +62,10 @@ class VariantPass {
   VariantPass(const Model& model, const Options& options);
 
   /// Calls `take` with rows of the last hidden states (after the final norm where there is one) of
-  /// all variants, some at a time, and at the end of the model itself. Variants of nothing that is
-  /// run are left out. Throws Error for texts that do not fit the model.
+  /// all variants, some at a time, and at the end of the model itself. If those of the model itself
+  /// are not wanted, it runs only as far as the last attention from which a variant starts.
+  /// Variants of nothing that is run are left out. Throws Error for texts that do not fit the
+  /// model.
   void run(const Batch& batch, std::span<const Variant> variants, const Take& take);
 
  private:

@@ -83,7 +83,7 @@ TEST_P(Alignment, EqualsAPlainLoopOverStoredMaps) {
   const WatchContext context{.model = model, .corpus = corpus};
   std::vector<Measures> heads(model.heads());
   Evidence evidence;
-  watch_corpus(context, WatchPass::alignment, {}, heads, evidence);
+  watch_corpus(context, {WatchPass::alignment}, {}, heads, evidence);
 
   for (const int64_t ahead : {0, 1}) {
     const std::string name = ahead == 1 ? "alignment" : "alignment_read";

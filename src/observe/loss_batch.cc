@@ -147,6 +147,31 @@ int64_t ExampleScorer::rows_of(int64_t example) const {
                   rows(set_.examples.all.target, example, 1));
 }
 
+WorkTokens ExampleScorer::work_tokens(int64_t example) const {
+  if (tokens_[example] == 0) return {};
+  const TrainingBatch& all = set_.examples.all;
+  const int64_t each = set_.examples.texts_each, first = example * each;
+  WorkTokens tokens{.source = all.source.offsets[first + each] - all.source.offsets[first],
+                    .read = rows_read(example)};
+  if (all.target.texts() > 0) {
+    tokens.target = all.target.offsets[example + 1] - all.target.offsets[example];
+  }
+  if (scores_tokens(set_.task) || set_.task == LossTask::classify) tokens.scored = tokens.read;
+  return tokens;
+}
+
+/// Of the last hidden states, those that its loss reads.
+int64_t ExampleScorer::rows_read(int64_t example) const {
+  if (scores_tokens(set_.task)) return tokens_[example];
+  const int64_t each = set_.examples.texts_each;
+  if (set_.task == LossTask::classify || pooling_.reads() != SentencePooling::Reads::all) {
+    return each;
+  }
+  const TrainingBatch& all = set_.examples.all;
+  const TokenBatch& last = all.target.texts() > 0 ? all.target : all.source;
+  return last.offsets[(example + 1) * each] - last.offsets[example * each];
+}
+
 /// Angles of rotary positions that are scaled to the length of a text are of that text alone.
 bool ExampleScorer::stands_alone(int64_t example) const {
   const ModelConfig& config = model_.config();

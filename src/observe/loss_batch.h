@@ -9,6 +9,7 @@
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
 #include "model/variant_pass.h"
+#include "observe/pass_work.h"
 
 namespace headwise {
 
@@ -36,6 +37,9 @@ class ExampleScorer {
   /// [examples], how many tokens of each are scored; 1 for other losses.
   std::span<const int64_t> tokens() const { return tokens_; }
 
+  /// What of an example is run.
+  WorkTokens work_tokens(int64_t example) const;
+
   /// Cuts examples into batches of about so many rows. Those without tokens that are scored are
   /// left out.
   std::vector<std::vector<int64_t>> cut(std::span<const int64_t> examples, int64_t rows) const;
@@ -57,6 +61,7 @@ class ExampleScorer {
  private:
   void check() const;
   int64_t rows_of(int64_t example) const;
+  int64_t rows_read(int64_t example) const;
   bool stands_alone(int64_t example) const;
   void add_rows(LossBatch& batch) const;
 

@@ -15,7 +15,11 @@ LossSweep::LossSweep(const Model& model, const SentencePooling& pooling, const E
     : model_(model),
       scorer_(model, pooling, set),
       options_(std::move(options)),
-      pass_(model, {.gates = options_.gates, .rows_at_once = options_.rows_at_once}) {
+      pass_(model, {.gates = options_.gates, .rows_at_once = options_.rows_at_once}),
+      work_(model, set) {
+  unchanged_.known.resize(set.size());
+  unchanged_.values.resize(set.size());
+  if (set.task == LossTask::classify) unchanged_.labels.resize(set.size());
   for (const AttentionSite& site : model.attentions()) widest_ = std::max(widest_, site.value_dim);
   zeros_.resize(widest_);
 }
@@ -63,19 +67,24 @@ std::vector<Variant> LossSweep::variants_of(std::span<const Ablation> ablations,
   return variants;
 }
 
-int64_t LossSweep::layers() const {
-  return model_.config().encoder.layers() + model_.config().decoder.layers();
+bool LossSweep::knows(std::span<const int64_t> examples) const {
+  const std::span<const int64_t> tokens = scorer_.tokens();
+  return std::ranges::all_of(examples,
+                             [&](int64_t x) { return unchanged_.known[x] != 0 || tokens[x] == 0; });
 }
 
-/// The blocks that are left from the first of its heads on.
-int64_t LossSweep::cost(const Ablation& ablation) const {
-  const int64_t encoder = model_.config().encoder.layers();
-  int64_t most = 0;
-  for (const int64_t head : ablation.heads) {
-    const AttentionSite& site = *site_of_head(model_.attentions(), head);
-    most = std::max(most, layers() - site.layer - (site.side == Side::decoder ? encoder : 0));
+double LossSweep::work(std::span<const Ablation> ablations,
+                       std::span<const int64_t> examples) const {
+  WorkTokens tokens;
+  for (const int64_t x : examples) tokens += scorer_.work_tokens(x);
+  const double whole = work_.whole(tokens);
+  double sum = 0, least = whole;  // the latest ablation has the least work
+  for (const Ablation& ablation : ablations) {
+    const double work = work_.ablation(ablation.heads, tokens);
+    sum += work;
+    if (work > 0) least = std::min(least, work);
   }
-  return most;
+  return sum + (knows(examples) ? whole - least : whole);
 }
 
 /// What is being filled in, batch by batch.
@@ -89,7 +98,6 @@ class LossSweep::Filling {
         examples_(examples),
         progress_(progress),
         batches_(scorer_.cut(examples, sweep.options_.batch_rows)),
-        base_cost_(sweep.layers()),
         ran_(ablations.size()) {
     const size_t n = examples.size();
     values.base.resize(n);
@@ -98,13 +106,17 @@ class LossSweep::Filling {
       values.labels.resize(n);
       values.ablated_labels.assign(ablations.size(), std::vector<int32_t>(n));
     }
-    int64_t each = base_cost_;
-    for (const Ablation& ablation : ablations) each += costs_.emplace_back(sweep.cost(ablation));
-    for (const auto& batch : batches_) total_ += std::ssize(batch) * each;
+    for (const auto& batch : batches_) {
+      total_ += costs_.emplace_back(static_cast<int64_t>(sweep.work(ablations, batch)));
+    }
   }
 
   void run(std::span<const Variant> variants) {
-    for (const std::vector<int64_t>& numbers : batches_) run_batch(numbers, variants);
+    for (size_t b = 0; b < batches_.size(); ++b) {
+      run_batch(batches_[b], variants, costs_[b]);
+      done_ += costs_[b];
+      if (progress_) progress_(done_, total_);
+    }
     for (size_t a = 0; a < variants.size(); ++a) {
       if (variants[a].empty()) {
         values.ablated[a] = values.base;
@@ -126,14 +138,17 @@ class LossSweep::Filling {
     bool by_text;
   };
 
-  void run_batch(const std::vector<int64_t>& numbers, std::span<const Variant> variants) {
+  void run_batch(const std::vector<int64_t>& numbers, std::span<const Variant> variants,
+                 int64_t cost) {
     const LossBatch batch = scorer_.batch(numbers);
     places_.clear();
     for (const int64_t x : numbers) {
       while (examples_[at_] != x) ++at_;
       places_.push_back(at_++);
     }
+    const bool known = sweep_.knows(numbers);
     std::vector<Waiting> waiting;
+    int64_t taken = 0;
     const auto take = [&](const VariantRows& rows) {
       if (task_ == LossTask::fidelity) {
         waiting.push_back({.variants = {rows.variants.begin(), rows.variants.end()},
@@ -144,19 +159,65 @@ class LossSweep::Filling {
         store(rows.variants, scorer_.values(batch, rows));
       }
       if (task_ == LossTask::classify) store_labels(rows);
-      count(rows.variants);
+      taken += std::ssize(rows.variants);
+      if (progress_) progress_(done_ + cost * taken / (std::ssize(variants) + 1), total_);
     };
-    sweep_.pass_.run({.source = batch.source, .target = batch.target, .rows = batch.rows}, variants,
-                     take);
-    if (task_ != LossTask::fidelity) return;
-    // Under gates, the model with all its heads is another one.
-    const bool gated = !sweep_.options_.gates.empty();
-    const Activations with_all = gated ? sweep_.reference(batch) : Activations();
-    const View<const float, 2> reference = gated ? with_all.rows : waiting.back().embeddings.rows;
+    sweep_.pass_.run(
+        {.source = batch.source, .target = batch.target, .rows = batch.rows, .unchanged = !known},
+        variants, take);
+    if (task_ == LossTask::fidelity) compare(batch, waiting, known);
+    known ? recall(numbers) : keep(numbers);
+  }
+
+  /// Fidelity, from what waited.
+  void compare(const LossBatch& batch, std::span<const Waiting> waiting, bool known) {
+    if (!known) {
+      // Under gates, the model with all its heads is another one.
+      const bool gated = !sweep_.options_.gates.empty();
+      keep_embeddings(batch.examples,
+                      gated ? sweep_.reference(batch).rows : waiting.back().embeddings.rows);
+    }
+    const Activations reference = kept_embeddings(batch.examples);
     for (const Waiting& part : waiting) {
       const VariantRows rows{
           .variants = part.variants, .texts = part.texts, .by_text = part.by_text};
-      store(part.variants, scorer_.distances(part.embeddings.rows, reference, rows));
+      store(part.variants, scorer_.distances(part.embeddings.rows, reference.rows, rows));
+    }
+  }
+
+  void keep_embeddings(std::span<const int64_t> examples, View<const float, 2> rows) {
+    Unchanged& kept = sweep_.unchanged_;
+    kept.width = rows.extent(1);
+    kept.embeddings.resize(kept.known.size() * kept.width);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      std::copy_n(&rows(i, 0), kept.width, &kept.embeddings[examples[i] * kept.width]);
+    }
+  }
+
+  Activations kept_embeddings(std::span<const int64_t> examples) const {
+    const Unchanged& kept = sweep_.unchanged_;
+    Activations rows(std::ssize(examples), kept.width);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      std::copy_n(&kept.embeddings[examples[i] * kept.width], kept.width, &rows.rows(i, 0));
+    }
+    return rows;
+  }
+
+  /// Values of the unchanged model, for later runs.
+  void keep(std::span<const int64_t> examples) {
+    Unchanged& kept = sweep_.unchanged_;
+    for (size_t i = 0; i < examples.size(); ++i) {
+      kept.known[examples[i]] = 1;
+      kept.values[examples[i]] = values.base[places_[i]];
+      if (!kept.labels.empty()) kept.labels[examples[i]] = values.labels[places_[i]];
+    }
+  }
+
+  void recall(std::span<const int64_t> examples) {
+    const Unchanged& kept = sweep_.unchanged_;
+    for (size_t i = 0; i < examples.size(); ++i) {
+      values.base[places_[i]] = kept.values[examples[i]];
+      if (!kept.labels.empty()) values.labels[places_[i]] = kept.labels[examples[i]];
     }
   }
 
@@ -181,13 +242,6 @@ class LossSweep::Filling {
     }
   }
 
-  void count(std::span<const int64_t> variants) {
-    for (const int64_t v : variants) {
-      done_ += (v == kUnchanged ? base_cost_ : costs_[v]) * std::ssize(places_);
-    }
-    if (progress_) progress_(done_, total_);
-  }
-
   LossSweep& sweep_;
   const ExampleScorer& scorer_;
   LossTask task_;
@@ -196,21 +250,20 @@ class LossSweep::Filling {
   std::vector<std::vector<int64_t>> batches_;
   size_t at_ = 0;               // of the next batch among the examples, whose order batches keep
   std::vector<size_t> places_;  // of the batch's among the examples
-  int64_t base_cost_, done_ = 0, total_ = 0;
-  std::vector<int64_t> costs_;
+  int64_t done_ = 0, total_ = 0;
+  std::vector<int64_t> costs_;  // of batches
   std::vector<uint8_t> ran_;
 };
 
 double LossSweep::passes(std::span<const Ablation> ablations,
                          std::span<const int64_t> examples) const {
-  const Examples& all = scorer_.set().examples;
-  int64_t some = 0;
-  for (const int64_t x : examples) some += all.tokens(x);
-  int64_t blocks = layers();
-  for (const Ablation& ablation : ablations) blocks += cost(ablation);
-  return static_cast<double>(blocks) * static_cast<double>(some) /
-         (static_cast<double>(layers()) *
-          static_cast<double>(all.all.source.rows() + all.all.target.rows()));
+  return work(ablations, examples) / work_of_pass();
+}
+
+double LossSweep::work_of_pass() const {
+  WorkTokens all;
+  for (int64_t x = 0; x < size(); ++x) all += scorer_.work_tokens(x);
+  return work_.whole(all);
 }
 
 Activations LossSweep::reference(const LossBatch& batch) const {

@@ -46,21 +46,26 @@ class Observation {
     const bool words = tokenizer_ != nullptr;
     const bool texts = !data_.corpus.texts.empty();
     const auto wants = [&](WatchPass pass) { return is_wanted(pass, asked); };
+    const bool similarity = wants(WatchPass::similarity) && texts;
     part("attention", wants(WatchPass::attention) && texts, [&] {
-      watch(data_.corpus, WatchPass::attention);
+      // One pass over the corpus for both.
+      const bool both = similarity && !is_finished("similarity");
+      std::vector<WatchPass> passes = {WatchPass::attention};
+      if (both) passes.push_back(WatchPass::similarity);
+      watch(data_.corpus, passes);
       count_rows();
+      if (both) evidence_.finished.push_back("similarity");
     });
     part("treebank", wants(WatchPass::treebank) && words && !data_.treebank.empty(), [&] {
-      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), WatchPass::treebank);
+      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), {WatchPass::treebank});
     });
     part("coreference", wants(WatchPass::coreference) && words && !data_.coreference.empty(), [&] {
       watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
-            WatchPass::coreference);
+            {WatchPass::coreference});
     });
     part("alignment", wants(WatchPass::alignment) && is_aligned(),
-         [&] { watch(data_.corpus, WatchPass::alignment); });
-    part("similarity", wants(WatchPass::similarity) && texts,
-         [&] { watch(data_.corpus, WatchPass::similarity); });
+         [&] { watch(data_.corpus, {WatchPass::alignment}); });
+    part("similarity", similarity, [&] { watch(data_.corpus, {WatchPass::similarity}); });
     part("weights",
          std::ranges::any_of(weight_measures(),
                              [&](std::string_view measure) { return asked.has(measure); }),
@@ -83,12 +88,16 @@ class Observation {
  private:
   template <class F>
   void part(const std::string& name, bool wanted, const F& work) {
-    if (!wanted || std::ranges::find(evidence_.finished, name) != evidence_.finished.end()) return;
+    if (!wanted || is_finished(name)) return;
     at_ = name;
     work();
     drop_unwanted();
     evidence_.finished.push_back(name);
     if (options_.saved) options_.saved(evidence_);
+  }
+
+  bool is_finished(const std::string& part) const {
+    return std::ranges::find(evidence_.finished, part) != evidence_.finished.end();
   }
 
   bool ablates() const {
@@ -119,7 +128,8 @@ class Observation {
                                [](const ObservedText& text) { return !text.aligned.empty(); });
   }
 
-  void watch(const ObservedCorpus& corpus, WatchPass pass, bool probes = false) {
+  void watch(const ObservedCorpus& corpus, const std::vector<WatchPass>& passes,
+             bool probes = false) {
     const WatchContext context{.model = model_,
                                .tokenizer = tokenizer_,
                                .corpus = corpus,
@@ -131,7 +141,7 @@ class Observation {
                                .replaced = options_.replaced,
                                .measures = options_.measures};
     std::vector<Measures> heads(evidence_.heads.size());
-    watch_corpus(context, pass, progress(), heads, evidence_);
+    watch_corpus(context, passes, progress(), heads, evidence_);
     for (size_t h = 0; h < heads.size(); ++h) {
       Measures& to = probes ? evidence_.heads[h].probes : evidence_.heads[h].measures;
       for (const auto& [name, measure] : heads[h]) to.add(name, measure);
@@ -162,7 +172,7 @@ class Observation {
         corpus.texts.back().decoder_ids = sequences.decoder_ids[i];
       }
     }
-    watch(corpus, WatchPass::repeated);
+    watch(corpus, {WatchPass::repeated});
     for (HeadEvidence& head : evidence_.heads) {
       for (const char* name : {"induction", "duplicate", "previous_on_random"}) {
         if (const Measure* measure = head.measures.find(name)) head.probes.add(name, *measure);
@@ -176,10 +186,10 @@ class Observation {
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
-    watch(corpus_of(trees, &ObservedText::tree, kProbes), WatchPass::treebank, true);
-    watch(corpus_of(pronouns, &ObservedText::item, kProbes), WatchPass::coreference, true);
-    watch(corpus_of(fields, &ObservedText::field, kProbes), WatchPass::fields, true);
-    watch(corpus_of(rare, &ObservedText::rare, kProbes), WatchPass::rare, true);
+    watch(corpus_of(trees, &ObservedText::tree, kProbes), {WatchPass::treebank}, true);
+    watch(corpus_of(pronouns, &ObservedText::item, kProbes), {WatchPass::coreference}, true);
+    watch(corpus_of(fields, &ObservedText::field, kProbes), {WatchPass::fields}, true);
+    watch(corpus_of(rare, &ObservedText::rare, kProbes), {WatchPass::rare}, true);
   }
 
   void measure_gradient() {

@@ -21,7 +21,8 @@ constexpr double kAlpha = 0.05;
 constexpr double kSpendingGrowth = 2;      // what a look may miss, over what the one before it may
 constexpr int64_t kFewestForInterval = 5;  // below, the quantiles of Student's t are too far off
 constexpr int64_t kFirstShare = 32;        // the first look is at this part of the examples,
-constexpr int64_t kFewestFirst = 32;       // at least so many
+constexpr int64_t kFewestFirst = 16;       // at least so many,
+constexpr int64_t kFewestResampled = 32;   // or so many where intervals are of resamples
 /// A head that seems replaceable goes on if it is more likely than this that all examples would
 /// show it harmful.
 constexpr double kTurns = 0.15;
@@ -34,17 +35,17 @@ double student_quantile(double p, double freedom) {
 
 class Race {
  public:
-  Race(LossSweep& sweep, std::span<const Ablation> ablations, const RaceOptions& options)
-      : sweep_(sweep),
+  Race(LossSource& source, std::span<const Ablation> ablations, const RaceOptions& options)
+      : source_(source),
         ablations_(ablations),
         options_(options),
-        task_(sweep.scorer().set().task),
-        of_set_(sweep.size()),
-        looks_(race_looks(of_set_, options.more == nullptr ? 0 : options.more->size())),
+        task_(source.task()),
+        of_set_(source.size()),
+        looks_(race_looks(task_, of_set_, options.more == nullptr ? 0 : options.more->size())),
         order_(order_of_examples(of_set_, options.seed)) {
-    append(sweep.scorer());
+    append(source);
     if (options.more != nullptr) {
-      append(options.more->scorer());
+      append(*options.more);
       for (const int64_t x : order_of_examples(options.more->size(), options.seed)) {
         order_.push_back(of_set_ + x);
       }
@@ -62,7 +63,7 @@ class Race {
     for (const Look& look : looks_) {
       if (active_.empty()) break;
       const std::vector<int64_t> examples = next(begin, look.examples);
-      const double cost = sweep_of(begin).passes(active(), examples) * share_of(begin);
+      const double cost = source_of(begin).passes(active(), examples) * share_of(begin);
       if (begin > 0 && result_.passes + cost > options_.passes) break;
       result_.passes += cost;
       advance(begin, look.examples, examples);
@@ -75,30 +76,26 @@ class Race {
  private:
   /// The model itself, over the whole set: its loss says what is tolerated.
   void run_base() {
-    SweepValues values = sweep_.run({});
-    const LossStatistic statistic(task_, sweep_.scorer().tokens(),
-                                  sweep_.scorer().set().examples.all.scores);
+    std::vector<int64_t> all(of_set_);
+    std::iota(all.begin(), all.end(), 0);
+    result_.passes = source_.passes({}, all);
+    SweepValues values = source_.run({}, all, {});
+    const LossStatistic statistic(task_, source_.tokens(), source_.gold());
     tolerance_ = tolerance_of(task_, statistic.loss(values.base), options_.tolerance);
     result_.base = std::move(values.base);
     result_.labels = std::move(values.labels);
-    result_.passes = 1;
   }
 
-  void append(const ExampleScorer& scorer) {
-    tokens_.insert(tokens_.end(), scorer.tokens().begin(), scorer.tokens().end());
-    const std::vector<float>& gold = scorer.set().examples.all.scores;
-    gold_.insert(gold_.end(), gold.begin(), gold.end());
+  void append(const LossSource& source) {
+    tokens_.insert(tokens_.end(), source.tokens().begin(), source.tokens().end());
+    gold_.insert(gold_.end(), source.gold().begin(), source.gold().end());
   }
 
-  LossSweep& sweep_of(int64_t begin) const { return begin < of_set_ ? sweep_ : *options_.more; }
+  LossSource& source_of(int64_t begin) const { return begin < of_set_ ? source_ : *options_.more; }
 
-  /// Passes over the other set in passes over this one, by tokens.
+  /// Passes over the other set in passes over this one.
   double share_of(int64_t begin) const {
-    const auto rows = [](const LossSweep& sweep) {
-      const TrainingBatch& all = sweep.scorer().set().examples.all;
-      return static_cast<double>(all.source.rows() + all.target.rows());
-    };
-    return begin < of_set_ ? 1 : rows(*options_.more) / rows(sweep_);
+    return begin < of_set_ ? 1 : options_.more->work_of_pass() / source_.work_of_pass();
   }
 
   std::vector<Ablation> active() const {
@@ -120,7 +117,7 @@ class Race {
   /// Runs what is active over the next examples.
   void advance(int64_t begin, int64_t end, const std::vector<int64_t>& examples) {
     const SweepValues got =
-        sweep_of(begin).run(active(), examples, [&](int64_t done, int64_t total) {
+        source_of(begin).run(active(), examples, [&](int64_t done, int64_t total) {
           if (!options_.progress) return;
           const double share = static_cast<double>(done) / static_cast<double>(total);
           options_.progress(begin + static_cast<int64_t>(share * static_cast<double>(end - begin)),
@@ -188,7 +185,7 @@ class Race {
     return estimate.value < -reach * estimate.deviation;
   }
 
-  LossSweep& sweep_;
+  LossSource& source_;
   std::span<const Ablation> ablations_;
   const RaceOptions& options_;
   LossTask task_;
@@ -214,9 +211,10 @@ std::vector<int64_t> order_of_examples(int64_t examples, uint64_t seed) {
   return order;
 }
 
-std::vector<Look> race_looks(int64_t examples, int64_t more) {
+std::vector<Look> race_looks(LossTask task, int64_t examples, int64_t more) {
   std::vector<Look> looks;
-  for (int64_t n = std::max(kFewestFirst, examples / kFirstShare); n < examples; n *= 2) {
+  const int64_t fewest = task == LossTask::similarity ? kFewestResampled : kFewestFirst;
+  for (int64_t n = std::max(fewest, examples / kFirstShare); n < examples; n *= 2) {
     looks.push_back({.examples = n});
   }
   looks.push_back({.examples = examples});
@@ -277,8 +275,9 @@ RatioEstimate estimate_ratio(std::span<const double> d, std::span<const int64_t>
   return estimate;
 }
 
-RaceResult race(LossSweep& sweep, std::span<const Ablation> ablations, const RaceOptions& options) {
-  return Race(sweep, ablations, options).run();
+RaceResult race(LossSource& source, std::span<const Ablation> ablations,
+                const RaceOptions& options) {
+  return Race(source, ablations, options).run();
 }
 
 }  // namespace headwise

@@ -1,6 +1,6 @@
 // Ablations that get more examples only while these can change their standing.
 //
-// Examples come in random order. After 32, 64, … of them the ablations whose interval decides their
+// Examples come in random order. After 16, 32, … of them the ablations whose interval decides their
 // standing stop. The 5 % that an interval may miss is spent over all looks, each getting twice as
 // much as the one before it, so that the intervals of all looks together hold with 95 %, whenever
 // an ablation stops (alpha spending with a union bound). An interval has the wider ends of
@@ -23,14 +23,14 @@ struct RaceOptions {
   int64_t resamples = 1000;
   uint64_t seed = 0;
 
-  /// Work that may be spent, see LossSweep::passes. The first look is always reached; a later one
+  /// Work that may be spent, see LossSource::passes. The first look is always reached; a later one
   /// only if there is enough left for all ablations that are undecided.
   double passes = std::numeric_limits<double>::infinity();
 
   /// Examples of another set with the same task, for what all examples of the set leave undecided.
-  LossSweep* more = nullptr;
+  LossSource* more = nullptr;
 
-  LossSweep::Progress progress{};
+  LossSource::Progress progress{};
 };
 
 struct RaceResult {
@@ -43,7 +43,8 @@ struct RaceResult {
 /// The order in which the examples of a set are used.
 std::vector<int64_t> order_of_examples(int64_t examples, uint64_t seed);
 
-RaceResult race(LossSweep& sweep, std::span<const Ablation> ablations, const RaceOptions& options);
+RaceResult race(LossSource& source, std::span<const Ablation> ablations,
+                const RaceOptions& options);
 
 /// When intervals are looked at, and how often each may miss.
 struct Look {
@@ -52,7 +53,7 @@ struct Look {
 };
 
 /// Looks at `examples` of a set, and at `more` after these. The alphas sum up to 0.05.
-std::vector<Look> race_looks(int64_t examples, int64_t more = 0);
+std::vector<Look> race_looks(LossTask task, int64_t examples, int64_t more = 0);
 
 /// x with P(Z < x) = p, Z standard normal.
 double normal_quantile(double p);

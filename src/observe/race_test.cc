@@ -19,19 +19,19 @@ namespace {
 struct RecordedLosses {
   LossTask task;
   std::vector<int64_t> tokens;                   // [n]
+  std::vector<double> base;                      // [n], of the unchanged model
   std::vector<std::vector<double>> differences;  // [heads][n], ablated minus base
-  double loss = 0;                               // of the unchanged model
 
   RecordedLosses(const std::string& name, LossTask of) : task(of) {
     const GoldenTensors file(golden_folder() / "losses" / name);
-    const std::vector<float> base = file.floats("base"), ablated = file.floats("ablated");
+    const std::vector<float> ablated = file.floats("ablated");
+    for (const float loss : file.floats("base")) base.push_back(loss);
     for (const float count : file.floats("tokens")) tokens.push_back(std::llround(count));
     const size_t n = base.size();
     for (size_t begin = 0; begin < ablated.size(); begin += n) {
       std::vector<double>& row = differences.emplace_back();
       for (size_t x = 0; x < n; ++x) row.push_back(double{ablated[begin + x]} - base[x]);
     }
-    loss = std::accumulate(base.begin(), base.end(), 0.) / total();
   }
 
   double total() const {
@@ -43,27 +43,52 @@ struct RecordedLosses {
   }
 };
 
+/// A study of n sentences that are drawn from recorded ones, with repetition.
+class ResampledLosses : public LossSource {
+ public:
+  ResampledLosses(const RecordedLosses& losses, int64_t n, Random& random) : losses_(losses) {
+    for (int64_t i = 0; i < n; ++i) {
+      drawn_.push_back(random.below(static_cast<uint32_t>(losses.tokens.size())));
+      tokens_.push_back(losses.tokens[drawn_.back()]);
+    }
+  }
+
+  LossTask task() const override { return losses_.task; }
+  std::span<const int64_t> tokens() const override { return tokens_; }
+  std::span<const float> gold() const override { return {}; }
+
+  SweepValues run(std::span<const Ablation> ablations, std::span<const int64_t> examples,
+                  const Progress&) override {
+    SweepValues values;
+    for (const int64_t x : examples) values.base.push_back(losses_.base[drawn_[x]]);
+    for (const Ablation& ablation : ablations) {
+      std::vector<double>& row = values.ablated.emplace_back(values.base);
+      for (size_t i = 0; i < examples.size(); ++i) {
+        row[i] += losses_.differences[ablation.heads[0]][drawn_[examples[i]]];
+      }
+    }
+    return values;
+  }
+
+  double passes(std::span<const Ablation>, std::span<const int64_t>) const override { return 0; }
+  double work_of_pass() const override { return 1; }
+
+ private:
+  const RecordedLosses& losses_;
+  std::vector<uint32_t> drawn_;
+  std::vector<int64_t> tokens_;
+};
+
 /// The share of simulated studies of n sentences whose last interval holds the change of all.
 double coverage(const RecordedLosses& losses, int64_t n, int64_t studies) {
-  const double tolerance = tolerance_of(losses.task, losses.loss);
   int64_t held = 0;
   for (int64_t study = 0; study < studies; ++study) {
     Random random(static_cast<uint64_t>(study), 17);
     const size_t head = random.below(static_cast<uint32_t>(losses.differences.size()));
-    std::vector<double> d;
-    std::vector<int64_t> tokens;
-    for (int64_t i = 0; i < n; ++i) {
-      const uint32_t x = random.below(static_cast<uint32_t>(losses.tokens.size()));
-      d.push_back(losses.differences[head][x]);
-      tokens.push_back(losses.tokens[x]);
-    }
-    ConfidenceInterval interval;
-    for (const Look& look : race_looks(n)) {
-      interval = estimate_ratio(std::span(d).first(look.examples),
-                                std::span(tokens).first(look.examples), look.alpha)
-                     .interval;
-      if (standing(interval, tolerance, losses.task) != Standing::undecided) break;
-    }
+    ResampledLosses sample(losses, n, random);
+    const std::vector<Ablation> ablations = {{.heads = {static_cast<int64_t>(head)}}};
+    const RaceResult result = race(sample, ablations, {.seed = static_cast<uint64_t>(study)});
+    const ConfidenceInterval interval = *result.ablations[0].interval;
     const double truth = losses.change(head);
     held += interval.low <= truth && truth <= interval.high;
   }
@@ -72,14 +97,15 @@ double coverage(const RecordedLosses& losses, int64_t n, int64_t studies) {
 
 TEST(RaceLooks, SpendFivePercentInAll) {
   for (const int64_t more : {0, 1000}) {
-    const std::vector<Look> looks = race_looks(106, more);
+    const std::vector<Look> looks = race_looks(LossTask::lm, 106, more);
     double all = 0;
     for (const Look& look : looks) all += look.alpha;
     EXPECT_NEAR(all, 0.05, 1e-12);
-    EXPECT_EQ(looks.front().examples, 32);
+    EXPECT_EQ(looks.front().examples, 16);
     EXPECT_EQ(looks.back().examples, 106 + more);
   }
-  EXPECT_EQ(race_looks(20).size(), 1);
+  EXPECT_EQ(race_looks(LossTask::lm, 16).size(), 1);
+  EXPECT_EQ(race_looks(LossTask::similarity, 106).front().examples, 32);
 }
 
 TEST(RaceCoverage, OfFidelityIsAtLeast93Percent) {

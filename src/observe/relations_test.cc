@@ -149,7 +149,7 @@ TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
   const ChanceTreebank treebank(20, false);
   const WatchContext context{.model = model, .corpus = treebank.corpus};
   Watched together{.heads = std::vector<Measures>(model.heads())};
-  watch_corpus(context, WatchPass::treebank, {}, together.heads, together.evidence);
+  watch_corpus(context, {WatchPass::treebank}, {}, together.heads, together.evidence);
   const Watched relations = watch(context, watch_relations(context), 20);
   const Watched tags = watch(context, watch_parts_of_speech(context), 20);
   for (int64_t h = 0; h < model.heads(); ++h) {

@@ -86,11 +86,12 @@ std::vector<std::vector<int64_t>> text_batches(const ObservedCorpus& corpus, int
   return batches;
 }
 
-void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgress& progress,
-                  std::span<Measures> heads, Evidence& evidence) {
+void watch_corpus(const WatchContext& context, const std::vector<WatchPass>& passes,
+                  const WatchProgress& progress, std::span<Measures> heads, Evidence& evidence) {
   std::vector<std::unique_ptr<Watcher>> watchers;
   for (const WatcherKind& kind : watcher_kinds()) {
-    if (kind.pass != pass || !is_wanted(kind, context.measures)) continue;
+    const bool asked = std::ranges::find(passes, kind.pass) != passes.end();
+    if (!asked || !is_wanted(kind, context.measures)) continue;
     if (auto watcher = kind.make(context)) watchers.push_back(std::move(watcher));
   }
   if (watchers.empty() || context.corpus.texts.empty()) return;

@@ -20,9 +20,10 @@ std::vector<std::vector<int64_t>> text_batches(const ObservedCorpus& corpus, int
 /// Called with the texts done so far, and all; may throw to stop.
 using WatchProgress = std::function<void(int64_t done, int64_t total)>;
 
-/// All watchers of a pass that have something to say about the model and the corpus, as often over
-/// the texts as they ask for. Their numbers go to `heads`, one per head of the model.
-void watch_corpus(const WatchContext& context, WatchPass pass, const WatchProgress& progress,
-                  std::span<Measures> heads, Evidence& evidence);
+/// All watchers of these passes that have something to say about the model and the corpus, together
+/// and as often over the texts as they ask for. Their numbers go to `heads`, one per head of the
+/// model.
+void watch_corpus(const WatchContext& context, const std::vector<WatchPass>& passes,
+                  const WatchProgress& progress, std::span<Measures> heads, Evidence& evidence);
 
 }  // namespace headwise

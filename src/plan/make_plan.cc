@@ -298,7 +298,8 @@ class Planner {
   int64_t walk_to_loss(Path& path) {
     const LossTask task = quality_->set().task;
     const auto loss = [&](std::span<const int64_t> heads) {
-      return quality_->measure(without(heads), false, at("loss", std::ssize(heads))).loss;
+      const std::vector<std::vector<uint8_t>> choice = {without(heads)};
+      return quality_->measure(choice, false, at("loss", std::ssize(heads)))[0].loss;
     };
     const double before = loss({});
     const double limit = before + tolerance_of(task, before, *options_.max_loss);
@@ -469,24 +470,29 @@ class Planner {
     }
   }
 
-  /// Measures the model without the first heads of paths, for these numbers of heads. Of masked LM
-  /// with the first mask of every text.
-  void add_points(const std::vector<std::pair<Curve*, int64_t>>& points) {
-    if (points.empty()) return;
-    if (!curve_set_) {
-      const EvaluationSet& set = reported_->set();
+  /// Of masked LM on the first mask of every text.
+  ModelQuality& curve_quality() {
+    const EvaluationSet& set = reported_->set();
+    if (set.masks == 1) return *reported_;
+    if (!curve_quality_) {
       std::vector<int64_t> first;
       for (int64_t x = 0; x < set.size(); x += set.masks) first.push_back(x);
       curve_set_ = examples_of(set, first);
       curve_set_->masks = 1;
+      curve_quality_.emplace(*data_.model, data_.folder, *curve_set_, data_.tokenizer);
     }
-    const ModelQuality quality(*data_.model, data_.folder, *curve_set_, data_.tokenizer);
+    return *curve_quality_;
+  }
+
+  /// Measures the model without the first heads of paths, for these numbers of heads.
+  void add_points(const std::vector<std::pair<Curve*, int64_t>>& points) {
+    if (points.empty()) return;
     std::vector<std::vector<uint8_t>> choices;
     for (const auto& [curve, count] : points) {
       choices.push_back(without(curve->path->heads().first(count)));
     }
     const std::vector<ModelQuality::Quality> qualities =
-        quality.measure_all(choices, true, progress("curves"));
+        curve_quality().measure(choices, true, progress("curves"));
     for (size_t i = 0; i < points.size(); ++i) {
       Curve& curve = *points[i].first;
       curve.points.push_back(
@@ -561,8 +567,9 @@ class Planner {
   std::optional<HeadLayout> layout_;
   std::vector<uint8_t> stays_;
   HeadOrder order_;
-  std::optional<ModelQuality> quality_;   // by which heads are chosen
-  std::optional<ModelQuality> reported_;  // what is said about the plan
+  std::optional<ModelQuality> quality_;        // by which heads are chosen
+  std::optional<ModelQuality> reported_;       // what is said about the plan
+  std::optional<ModelQuality> curve_quality_;  // of curve_set_
   std::optional<ForwardTime> time_;
   std::optional<EvaluationSet> curve_set_;
   double speedup_ = 1;  // measured

@@ -37,52 +37,43 @@ ModelQuality::ModelQuality(const Model& model, const std::filesystem::path& fold
       folder_(folder),
       set_(set),
       tokenizer_(tokenizer),
-      pooling_(SentencePooling::find_or_mean(folder)) {}
+      pooling_(SentencePooling::find_or_mean(folder)),
+      sweep_(model, pooling_, set, {}) {}
 
-ModelQuality::Quality ModelQuality::measure(std::span<const uint8_t> kept, bool scored,
-                                            const Progress& progress) const {
-  const std::vector<float> gates = gates_of(kept);
-  LossSweep sweep(model_, pooling_, set_, {.gates = gates});
-  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
-  const SweepValues values = sweep.run({}, progress);
-  return quality(statistic.loss(values.base), values.labels, gates, scored, progress);
-}
-
-std::vector<Ablation> ModelQuality::ablations_of(
-    std::span<const std::vector<uint8_t>> choices) const {
-  // Heads that the loss does not depend on change nothing.
-  const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
-  std::vector<Ablation> ablations;
+std::vector<ModelQuality::Quality> ModelQuality::measure(
+    std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) {
+  std::vector<Choice> wanted;
   for (const std::vector<uint8_t>& kept : choices) {
-    Ablation& ablation = ablations.emplace_back();
-    for (int64_t head = 0; head < std::ssize(kept); ++head) {
-      const bool counts = decodes || site_of_head(model_.attentions(), head)->side == Side::encoder;
-      if (!kept[head] && counts) ablation.heads.push_back(head);
-    }
+    Choice choice(kept, scored);
+    if (known_.contains(choice) || std::ranges::find(wanted, choice) != wanted.end()) continue;
+    wanted.push_back(std::move(choice));
   }
-  return ablations;
-}
-
-std::vector<ModelQuality::Quality> ModelQuality::measure_all(
-    std::span<const std::vector<uint8_t>> choices, bool scored, const Progress& progress) const {
-  LossSweep sweep(model_, pooling_, set_, {});
-  const LossStatistic statistic(set_.task, sweep.scorer().tokens(), set_.examples.all.scores);
-  const SweepValues values = sweep.run(ablations_of(choices), progress);
+  if (!wanted.empty()) measure_new(wanted, progress);
   std::vector<Quality> qualities;
-  for (size_t c = 0; c < choices.size(); ++c) {
-    const std::span<const int32_t> labels =
-        values.ablated_labels.empty() ? std::span<const int32_t>() : values.ablated_labels[c];
-    qualities.push_back(
-        quality(statistic.loss(values.ablated[c]), labels, gates_of(choices[c]), scored, progress));
-  }
+  for (const std::vector<uint8_t>& kept : choices) qualities.push_back(known_.at({kept, scored}));
   return qualities;
 }
 
+void ModelQuality::measure_new(const std::vector<Choice>& choices, const Progress& progress) {
+  std::vector<Ablation> ablations;
+  for (const auto& [kept, scored] : choices) ablations.push_back(without(kept));
+  const SweepValues values = sweep_.run(ablations, progress);
+  const LossStatistic statistic(set_.task, sweep_.tokens(), sweep_.gold());
+  for (size_t c = 0; c < choices.size(); ++c) {
+    const auto& [kept, scored] = choices[c];
+    const std::span<const int32_t> labels =
+        values.ablated_labels.empty() ? std::span<const int32_t>() : values.ablated_labels[c];
+    known_[choices[c]] =
+        quality(statistic.loss(values.ablated[c]), labels, gates_of(kept), scored, progress);
+  }
+}
+
 ModelQuality::Comparison ModelQuality::compare(std::span<const std::vector<uint8_t>> choices,
-                                               const Progress& progress) const {
-  LossSweep sweep(model_, pooling_, set_, {});
-  const SweepValues values = sweep.run(ablations_of(choices), progress);
-  const std::vector<int64_t> tokens = by_text(sweep.scorer().tokens(), set_.masks);
+                                               const Progress& progress) {
+  std::vector<Ablation> ablations;
+  for (const std::vector<uint8_t>& kept : choices) ablations.push_back(without(kept));
+  const SweepValues values = sweep_.run(ablations, progress);
+  const std::vector<int64_t> tokens = by_text(sweep_.tokens(), set_.masks);
   const std::vector<double> base = by_text(std::span<const double>(values.base), set_.masks);
   const LossStatistic statistic(set_.task, tokens, set_.examples.all.scores);
   Comparison result{.labels = values.labels};
@@ -157,6 +148,17 @@ ModelQuality::Outputs ModelQuality::outputs(std::span<const uint8_t> kept, int64
     if (progress) progress(end, n);
   }
   return outputs;
+}
+
+/// Heads that the loss does not depend on change nothing.
+Ablation ModelQuality::without(std::span<const uint8_t> kept) const {
+  const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
+  Ablation ablation;
+  for (int64_t head = 0; head < std::ssize(kept); ++head) {
+    const bool counts = decodes || site_of_head(model_.attentions(), head)->side == Side::encoder;
+    if (!kept[head] && counts) ablation.heads.push_back(head);
+  }
+  return ablation;
 }
 
 ModelQuality::Quality ModelQuality::quality(double loss, std::span<const int32_t> labels,

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/model/model.h"
@@ -32,13 +34,11 @@ class ModelQuality {
     double loss = 0;
     std::optional<double> score{};  // that the task has, if it was asked for
   };
-  /// Of the model with what is kept of its heads [heads]. BLEU takes a translation of everything.
-  Quality measure(std::span<const uint8_t> kept, bool scored, const Progress& progress = {}) const;
-
-  /// With each choice of heads [heads] kept. Choices share the layers before the first head that
-  /// they lose.
-  std::vector<Quality> measure_all(std::span<const std::vector<uint8_t>> choices, bool scored,
-                                   const Progress& progress = {}) const;
+  /// With each choice of heads [heads] kept, each measured once: what is measured is kept. Choices
+  /// share the layers before the first head that they lose, and all of them one pass of the
+  /// unchanged model. BLEU takes a translation of everything.
+  std::vector<Quality> measure(std::span<const std::vector<uint8_t>> choices, bool scored,
+                               const Progress& progress = {});
 
   /// What leaving heads out changes.
   struct Change {
@@ -55,8 +55,7 @@ class ModelQuality {
   };
   /// The model itself beside these choices. The masks of a text count as one example. Only `before`
   /// and the first choice are scored.
-  Comparison compare(std::span<const std::vector<uint8_t>> choices,
-                     const Progress& progress = {}) const;
+  Comparison compare(std::span<const std::vector<uint8_t>> choices, const Progress& progress = {});
 
   /// Pooled hidden states, and labels of classifiers, of the model with what is kept of its heads.
   struct Outputs {
@@ -77,7 +76,10 @@ class ModelQuality {
   const EvaluationSet& set() const { return set_; }
 
  private:
-  std::vector<Ablation> ablations_of(std::span<const std::vector<uint8_t>> choices) const;
+  using Choice = std::pair<std::vector<uint8_t>, bool>;  // what is kept, and whether it is scored
+
+  void measure_new(const std::vector<Choice>& choices, const Progress& progress);
+  Ablation without(std::span<const uint8_t> kept) const;
   std::optional<ConfidenceInterval> interval_of(std::span<const double> values,
                                                 std::span<const double> base,
                                                 std::span<const int64_t> tokens,
@@ -92,6 +94,8 @@ class ModelQuality {
   const EvaluationSet& set_;
   const Tokenizer* tokenizer_;
   SentencePooling pooling_;
+  LossSweep sweep_;
+  std::map<Choice, Quality> known_;
 };
 
 }  // namespace headwise

@@ -2,9 +2,13 @@
 #include "study/budget.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
-#include "model/stack_layout.h"
+#include "headwise/model/sentence_embedding.h"
+#include "observe/loss_sweep.h"
+#include "observe/pass_work.h"
 
 namespace headwise {
 namespace {
@@ -24,22 +28,26 @@ constexpr double kHeldOutRuns = 12;     // the model, the plan, ten random sets
 constexpr double kCurveRuns = 17, kThoroughCurveRuns = 96;
 constexpr double kOutputRuns = 2;  // for neighbours and labels
 
-double layers_of(const Model& model) {
-  return static_cast<double>(model.config().encoder.layers() + model.config().decoder.layers());
-}
-
-/// A pass from a layer on, in passes.
-double depth(const Model& model, const AttentionSite& site) {
-  const int64_t before = site.side == Side::decoder ? model.config().encoder.layers() : 0;
-  return 1 - static_cast<double>(site.layer + before) / layers_of(model);
-}
-
-double single_ablations(const Model& model) {
-  double passes = 0;
-  for (const AttentionSite& site : model.attentions()) {
-    passes += depth(model, site) * static_cast<double>(site.heads.size());
+/// A pass is over the data that the loss is taken over, or over the texts where there is no loss.
+double tokens_of_pass(const ObserveData& data) {
+  int64_t tokens = data.corpus.tokens();
+  if (data.evaluation) {
+    const TrainingBatch& all = data.evaluation->examples.all;
+    tokens = all.source.rows() + all.target.rows();
   }
-  return passes;
+  return static_cast<double>(std::max<int64_t>(1, tokens));
+}
+
+/// Zero ablations of every head over all examples.
+double single_ablations(const StudyInput& input) {
+  const EvaluationSet& set = *input.data.evaluation;
+  const SentencePooling pooling = SentencePooling::find_or_mean(input.folder);
+  const LossSweep sweep(input.model, pooling, set, {});
+  std::vector<Ablation> ablations;
+  for (int64_t head = 0; head < input.model.heads(); ++head) ablations.push_back({.heads = {head}});
+  std::vector<int64_t> all(set.size());
+  std::iota(all.begin(), all.end(), 0);
+  return sweep.passes(ablations, all);
 }
 
 }  // namespace
@@ -52,8 +60,9 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
                                        std::optional<double> passes,
                                        const HeldOutPasses& held_out) {
   std::vector<StageBudget> stages = {{"load", 2}};
-  const double tokens = std::max<double>(1, static_cast<double>(input.data.corpus.tokens()));
-  if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention});
+  const double tokens = tokens_of_pass(input.data);
+  const double corpus = static_cast<double>(input.data.corpus.tokens()) / tokens;  // in passes
+  if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention * corpus});
   double labelled = 0;  // characters
   for (const TreeSentence& tree : input.data.treebank) labelled += std::ssize(tree.text);
   for (const CoreferenceItem& item : input.data.coreference) labelled += std::ssize(item.text);
@@ -63,7 +72,7 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
   const bool measured = input.data.evaluation.has_value();
   if (measured) {
     stages.push_back({"gradients", kGradients});
-    stages.push_back({"ablation", single_ablations(input.model) * (passes ? 1 : 2)});
+    stages.push_back({"ablation", passes ? 0 : 2 * single_ablations(input)});
     stages.push_back({"groups", passes ? 0 : kThoroughGroups * 10});
   }
   const bool scores_outputs = measured && !scores_tokens(input.data.evaluation->task);
@@ -96,7 +105,16 @@ Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, cons
   if (!evidence.loss) return {};
   std::vector<double> costs, more;
   bool out_of_examples = true;
-  const auto of_set = static_cast<double>(std::max<int64_t>(1, evidence.loss->examples));
+  const LossTask task = loss_task(evidence.loss->task);
+  const int64_t examples = std::max<int64_t>(1, evidence.loss->examples);
+  const int64_t tokens = std::max<int64_t>(1, evidence.loss->tokens);
+  const auto of_set = static_cast<double>(examples);
+  const double length = static_cast<double>(tokens) / of_set;
+  const PassWork work(model, task, length, model.config().encoder_decoder() ? length : 0);
+  const WorkTokens all{.source = tokens,
+                       .target = model.config().encoder_decoder() ? tokens : 0,
+                       .read = tokens,
+                       .scored = scores_tokens(task) ? tokens : 0};
   for (const AttentionSite& site : model.attentions()) {
     for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
       const std::string name = site.head_name(h);
@@ -110,7 +128,9 @@ Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, cons
       const double reach = verdict.tolerance > measure.value ? interval.high - measure.value
                                                              : measure.value - interval.low;
       const double needed = std::min(1e9, n * std::pow(reach / std::max(distance, 1e-12), 2));
-      costs.push_back(share * depth(model, site) * std::max(0., needed - n) / of_set);
+      const std::array head_alone = {site.first + h};
+      const double of_pass = work.ablation(head_alone, all) / work.whole(all);
+      costs.push_back(share * of_pass * std::max(0., needed - n) / of_set);
       more.push_back(std::max(0., needed - of_set));
       out_of_examples = out_of_examples && n >= of_set;
     }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -39,6 +41,26 @@ constexpr size_t kMostBytes = size_t{1} << 30;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Files of a study that a kill left half written, see write_file_whole.
+std::vector<fs::path> half_written(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    const bool ours = std::ranges::any_of(std::array{kStudyPart, kEvidencePart}, [&](auto part) {
+      return name.starts_with(fmt::format(".{}.", part));
+    });
+    if (ours && name.ends_with(".part")) files.push_back(entry.path());
+  }
+  return files;
+}
+
+/// Whether a study was stopped here, maybe while it saved itself for the first time.
+bool has_stopped_study(const fs::path& folder) {
+  if (!fs::is_directory(folder) || fs::is_empty(folder)) return false;
+  const auto files = std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  return is_there(folder / kStudyPart) || std::ssize(half_written(folder)) == files;
 }
 
 /// The stage that a part of an observation belongs to.
@@ -86,7 +108,10 @@ class StudyRun {
     Evidence so_far = input_.identity;
     so_far.options["study"] = asked_for();
     if (!options_.thorough) so_far.options["race"] = fmt::format("{}", kUsualTolerance);
-    if (options_.resume) resume(so_far);
+    if (options_.resume) {
+      for (const fs::path& file : half_written(out_)) fs::remove(file);
+      resume(so_far);
+    }
     begin();
     observe(std::move(so_far));
     begin_stage("judge");
@@ -507,7 +532,7 @@ double Study::seconds() const {
 double Study::passes() const { return seconds() / pass_seconds; }
 
 void check_study(const StudyInput& input, const StudyOptions& options, const fs::path& out) {
-  const bool left = is_there(out / kStudyPart);
+  const bool left = has_stopped_study(out);
   if (fs::exists(out) &&
       !(fs::is_directory(out) && (fs::is_empty(out) || (options.resume && left)))) {
     throw Error({.what = "the folder of a study must be new or empty",

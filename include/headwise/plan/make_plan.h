@@ -71,8 +71,8 @@ struct PlanData {
   const EvaluationSet* held_out = nullptr;
   const Tokenizer* tokenizer = nullptr;  // that writes translations, for their BLEU; or none
 
-  /// The step that is under way ("greedy", "loss", "curves", "time"), work done and all of it. May
-  /// throw to stop.
+  /// The step that is under way ("greedy", "loss", "curves", "bends", "time"), work done and all of
+  /// it. May throw to stop.
   std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
 };
 
