@@ -19,8 +19,8 @@ template <class T>
 std::vector<T> stored(const TensorFiles& files, const char* name) {
   const TensorInfo* info = files.find(name);
   std::vector<T> values(info->size());
-  if (info->bytes.size() == values.size() * sizeof(T)) {
-    std::memcpy(values.data(), info->bytes.data(), info->bytes.size());
+  if (byte_size(info->dtype) == sizeof(T)) {
+    files.read_bytes(*info, 0, std::as_writable_bytes(std::span(values)));
   }
   return values;
 }
@@ -58,7 +58,7 @@ TEST(GoldenSafetensors, IsWrittenTheSame) {
   const TensorFiles files = TensorFiles::open(kFolder / "all_types.safetensors");
   std::vector<TensorToWrite> tensors;
   for (const TensorInfo& info : files.tensors()) {
-    tensors.push_back({info.name, info.dtype, info.shape, info.bytes});
+    tensors.push_back(files.copy_of(info));
   }
   const TemporaryFolder folder;
   write_tensors(folder.path() / "again.safetensors", tensors, files.metadata());

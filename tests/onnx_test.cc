@@ -249,7 +249,8 @@ bool is_of_no_use(const std::string& name, const TensorInfo& tensor, const Tenso
   if (name == "cls.predictions.bias" && found.contains("cls.predictions.decoder.bias")) return true;
   return std::ranges::any_of(found, [&](const std::string& other) {
     const TensorInfo* const same = files.find(other);
-    return same->size() == tensor.size() && std::ranges::equal(same->bytes, tensor.bytes);
+    return same->size() == tensor.size() &&
+           std::ranges::equal(files.bytes(*same).span(), files.bytes(tensor).span());
   });
 }
 

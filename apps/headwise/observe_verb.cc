@@ -21,10 +21,17 @@ namespace headwise::program {
 namespace {
 
 std::string hash_of(std::span<const std::filesystem::path> files) {
+  constexpr int64_t kHashedAtOnce = int64_t{1} << 20;
   Sha256 sha;
+  std::vector<std::byte> part;
   for (const std::filesystem::path& file : files) {
-    sha.add(MappedFile(file).bytes());
-    throw_if_interrupted();
+    const InputFile input(file);
+    for (int64_t at = 0; at < input.size(); at += std::ssize(part)) {
+      part.resize(std::min(kHashedAtOnce, input.size() - at));
+      input.read(at, part);
+      sha.add(part);
+      throw_if_interrupted();
+    }
   }
   return sha.finish();
 }

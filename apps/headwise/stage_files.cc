@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "headwise/core/error.h"
 #include "io/file.h"
+#include "io/json.h"
 
 namespace headwise::program {
 namespace {
@@ -28,6 +30,19 @@ constexpr std::array kStages = {
     Stage{"a plan", "plan.json", "plan", "drop", int64_t{1} << 26, "prune"},
 };
 
+/// The stage, other than the wanted one, that writes files such as this; or null.
+const Stage* other_stage(const Stage& wanted, const std::string& text, const std::string& file) {
+  try {
+    const nlohmann::json json = parse_json(text, file);
+    if (!json.is_object() || json.contains(wanted.has)) return nullptr;
+    const auto* const stage =
+        std::ranges::find_if(kStages, [&](const Stage& each) { return json.contains(each.has); });
+    return stage == kStages.end() ? nullptr : stage;
+  } catch (const Error&) {
+    return nullptr;  // not JSON at all
+  }
+}
+
 /// What `from_json` makes of the file of a stage. The folder of a study stands for the one in it.
 template <class FromJson>
 auto read(const Stage& wanted, std::string file, const FromJson& from_json) {
@@ -37,18 +52,13 @@ auto read(const Stage& wanted, std::string file, const FromJson& from_json) {
   try {
     return from_json(text, file);
   } catch (const Error&) {
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object() || json.contains(wanted.has)) throw;
-    for (const Stage& stage : kStages) {
-      if (!json.contains(stage.has)) continue;
-      throw Error(
-          {.what = fmt::format("{}: this is {}", wanted.read_by, stage.name),
-           .where = file,
-           .got = fmt::format("what headwise {} writes", stage.writes),
-           .expected = fmt::format("{}, what headwise {} writes", wanted.name, wanted.writes),
-           .hint = fmt::format("headwise {} reads it", stage.read_by)});
-    }
-    throw;
+    const Stage* const stage = other_stage(wanted, text, file);
+    if (stage == nullptr) throw;
+    throw Error({.what = fmt::format("{}: this is {}", wanted.read_by, stage->name),
+                 .where = file,
+                 .got = fmt::format("what headwise {} writes", stage->writes),
+                 .expected = fmt::format("{}, what headwise {} writes", wanted.name, wanted.writes),
+                 .hint = fmt::format("headwise {} reads it", stage->read_by)});
   }
 }
 

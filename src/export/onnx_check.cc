@@ -22,12 +22,13 @@ using Bytes = std::span<const std::byte>;
 
 class Check {
  public:
-  Check(const Graph& graph, const std::filesystem::path& file) : graph_(graph), file_(file) {
+  Check(const Graph& graph, const std::filesystem::path& file)
+      : graph_(graph), file_(file), text_(read_file(file)) {
     for (const Initializer& tensor : graph.initializers) expected_[tensor.name] = &tensor;
   }
 
   void run(OnnxProof& proof) {
-    Fields model(file_.bytes());
+    Fields model(std::as_bytes(std::span(text_)));
     while (const auto field = model.next()) {
       if (field->number == 7) read_graph(*field);
     }
@@ -46,7 +47,7 @@ class Check {
  private:
   [[noreturn]] void fail(std::string_view where, std::string got) const {
     throw Error({.what = "the file that was written is not the model",
-                 .where = fmt::format("{}: {}", file_.path().string(), where),
+                 .where = fmt::format("{}: {}", file_.string(), where),
                  .got = std::move(got),
                  .hint = "this is a mistake of the program, or the disk's"});
   }
@@ -105,7 +106,11 @@ class Check {
     const auto found = expected_.find(name);
     if (found == expected_.end()) fail(name, "a tensor that is not the model's");
     const Initializer& expected = *found->second;
-    if (!elsewhere.empty()) bytes = data_of(name, elsewhere);
+    TensorBytes apart;
+    if (!elsewhere.empty()) {
+      apart = data_of(name, elsewhere);
+      bytes = apart.span();
+    }
     if (dims != expected.dims || type != static_cast<int64_t>(expected.type) ||
         std::ssize(bytes) != expected.bytes()) {
       fail(name, "another shape, type or size");
@@ -114,9 +119,9 @@ class Check {
     expected_.erase(found);
   }
 
-  Bytes data_of(std::string_view name,
-                const std::map<std::string_view, std::string_view>& elsewhere) {
-    const std::filesystem::path path = data_file(file_.path());
+  TensorBytes data_of(std::string_view name,
+                      const std::map<std::string_view, std::string_view>& elsewhere) {
+    const std::filesystem::path path = data_file(file_);
     if (!data_) data_.emplace(path);
     const auto number = [&](std::string_view key) {
       int64_t value = -1;
@@ -129,10 +134,12 @@ class Check {
     const int64_t offset = number("offset"), length = number("length");
     const auto location = elsewhere.find("location");
     if (location == elsewhere.end() || location->second != path.filename().string() || offset < 0 ||
-        length < 0 || offset > std::ssize(data_->bytes()) - length) {
+        length < 0 || offset > data_->size() - length) {
       fail(name, "values outside the data file");
     }
-    return data_->bytes().subspan(offset, length);
+    TensorBytes values(length);
+    data_->read(offset, values.span());
+    return values;
   }
 
   void compare(const Initializer& expected, Bytes bytes) {
@@ -143,14 +150,14 @@ class Check {
       return;
     }
     const int64_t count = expected.tensor->size();
-    Floats stored{.copy = Buffer(count)};
-    expected.files->read(*expected.tensor, stored.copy.span());
+    Buffer stored(count);
+    expected.files->read(*expected.tensor, stored.span());
     const int64_t rows = expected.transposed ? expected.tensor->shape[0] : 1;
     const int64_t columns = rows == 0 ? 0 : count / rows;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
         const size_t at = (expected.transposed ? c * rows + r : c) * sizeof(float);
-        if (std::memcmp(&bytes[at], &stored.copy[r * columns + c], sizeof(float)) != 0) {
+        if (std::memcmp(&bytes[at], &stored[r * columns + c], sizeof(float)) != 0) {
           fail(expected.name, "another weight");
         }
       }
@@ -160,8 +167,9 @@ class Check {
   }
 
   const Graph& graph_;
-  MappedFile file_;
-  std::optional<MappedFile> data_;
+  std::filesystem::path file_;
+  std::string text_;
+  std::optional<InputFile> data_;
   std::map<std::string, const Initializer*, std::less<>> expected_;
   std::set<std::string> known_, outputs_;
   int64_t nodes_ = 0, weights_ = 0, numbers_ = 0;

@@ -78,9 +78,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 template <class F>
 void with_values(const Initializer& tensor, const F& f) {
   if (tensor.tensor == nullptr) return f(bytes_of(tensor.constant));
-  const Floats values = weight_values(tensor);
-  f(std::as_bytes(std::span(values.data, tensor.bytes() / sizeof(float))));
-  tensor.files->release(*tensor.tensor);
+  f(std::as_bytes(weight_values(tensor).span()));
 }
 
 bool is_apart(const Initializer& tensor) {
@@ -157,27 +155,21 @@ int64_t size_of(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-Floats weight_values(const Initializer& weight) {
-  const int64_t count = weight.bytes() / static_cast<int64_t>(sizeof(float));
-  Floats stored;
-  stored.data = weight.files->floats(*weight.tensor);
-  if (stored.data == nullptr) {
-    stored.copy = Buffer(count);
-    weight.files->read(*weight.tensor, stored.copy.span());
-    stored.data = stored.copy.data();
-  }
+Buffer weight_values(const Initializer& weight) {
+  const int64_t count = weight.tensor->size();
+  Buffer stored(count);
+  weight.files->read(*weight.tensor, stored.span());
   if (!weight.transposed) return stored;
   constexpr int64_t kTile = 32;  // rows and columns at once, so that both stay in the cache
   const int64_t rows = weight.dims[1], columns = weight.dims[0];
-  Floats turned{.copy = Buffer(count)};
+  Buffer turned(count);
   for (int64_t first = 0; first < rows; first += kTile) {
     for (int64_t c = 0; c < columns; ++c) {
       for (int64_t r = first; r < std::min(rows, first + kTile); ++r) {
-        turned.copy[c * rows + r] = stored.data[r * columns + c];
+        turned[c * rows + r] = stored[r * columns + c];
       }
     }
   }
-  turned.data = turned.copy.data();
   return turned;
 }
 

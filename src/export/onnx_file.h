@@ -11,7 +11,7 @@
 namespace headwise::onnx {
 
 /// The numbers of a weight, in the order in which the file has them.
-Floats weight_values(const Initializer& weight);
+Buffer weight_values(const Initializer& weight);
 
 /// The file that has the weights of a model too large for one file.
 std::filesystem::path data_file(const std::filesystem::path& file);

@@ -45,7 +45,7 @@ struct Initializer {
   std::string constant{};  // its bytes, if it is no weight
 
   // A weight: a tensor of a checkpoint, in float32.
-  std::optional<TensorFiles> files{};  // keeps the mapping
+  std::optional<TensorFiles> files{};  // that have the tensor
   const TensorInfo* tensor = nullptr;
   bool transposed = false;
 

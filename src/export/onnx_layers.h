@@ -32,6 +32,7 @@ class Layers {
   Value scale(const Value& x, float factor) const;
 
   Value weight(const TensorInfo& tensor, bool transposed = false) const {
+    reader_.check_finite(tensor);
     return graph_.weight(reader_.files(), tensor, transposed);
   }
 

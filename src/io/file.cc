@@ -1,9 +1,8 @@
-// Mapping, and writing aside with fsync and rename, on POSIX.
+// Reading, and writing aside with fsync and rename, on POSIX.
 #include "io/file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,10 +53,21 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
 };
+
+struct stat status_of(int file, const fs::path& path) {
+  struct stat status = {};
+  if (::fstat(file, &status) != 0) cannot_read(path, reason(errno));
+  return status;
+}
+
+int64_t write_time(const struct stat& status) {
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
 
 [[noreturn]] void cannot_open(const fs::path& path, int error) {
   std::error_code ignored;
@@ -137,54 +147,73 @@ void make_folder(const fs::path& folder) {
                .got = error ? error.message() : "a file of that name"});
 }
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
+InputFile::InputFile(const fs::path& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe waits for its writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) cannot_open(path, errno);
-  struct stat status = {};
-  if (::fstat(file.get(), &status) != 0) cannot_read(path, reason(errno));
+  const struct stat status = status_of(file.get(), path);
   if (!S_ISREG(status.st_mode)) cannot_read(path, kind_of(status.st_mode));
-  const size_t size = static_cast<size_t>(status.st_size);
-  if (size == 0) return;
-  void* begin = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (begin == MAP_FAILED) cannot_read(path, reason(errno));
-  bytes_ = {static_cast<const std::byte*>(begin), size};
+  size_ = status.st_size;
+  changed_ = write_time(status);
+  file_ = file.release();
 }
 
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+InputFile::~InputFile() {
+  if (file_ >= 0) ::close(file_);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      size_(other.size_),
+      changed_(other.changed_) {}
 
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
-  std::swap(bytes_, other.bytes_);
+  std::swap(file_, other.file_);
+  std::swap(size_, other.size_);
+  std::swap(changed_, other.changed_);
   return *this;
 }
 
-std::string_view MappedFile::text() const {
-  return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+void InputFile::read(int64_t at, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(file_, out.data(), out.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) cannot_read(path_, reason(errno));
+    if (count == 0) {
+      throw Error({.what = "file: it was shortened while it was read",
+                   .where = path_.string(),
+                   .got = fmt::format("{} bytes", at),
+                   .expected = fmt::format("{} bytes, as when it was opened", size_),
+                   .hint = "write files aside and rename them, instead of writing into them"});
+    }
+    out = out.subspan(static_cast<size_t>(count));
+    at += count;
+  }
 }
 
-void MappedFile::release(std::span<const std::byte> part) const {
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t begin = (part.data() - bytes_.data() + page - 1) / page * page;
-  const size_t end = (part.data() - bytes_.data() + part.size()) / page * page;
-  if (begin >= end) return;
-  ::madvise(const_cast<std::byte*>(bytes_.data() + begin), end - begin, MADV_DONTNEED);
+void InputFile::check_unchanged() const {
+  const struct stat status = status_of(file_, path_);
+  if (status.st_size == size_ && write_time(status) == changed_) return;
+  throw Error({.what = "file: it was changed while it was read",
+               .where = path_.string(),
+               .got = fmt::format("{} bytes", status.st_size),
+               .expected = fmt::format("{} bytes, as when it was opened", size_),
+               .hint = "read it again when nothing writes to it"});
 }
 
 std::string read_file(const fs::path& path, size_t most) {
-  const MappedFile file(path);
-  if (file.bytes().size() > most) {
+  const InputFile file(path);
+  if (static_cast<size_t>(file.size()) > most) {
     throw Error({.what = "file: too large",
                  .where = path.string(),
-                 .got = fmt::format("{} bytes", file.bytes().size()),
+                 .got = fmt::format("{} bytes", file.size()),
                  .expected = fmt::format("at most {} bytes", most)});
   }
-  return std::string(file.text());
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 void write_file_whole(const fs::path& path, const std::function<void(const FileSink&)>& fill) {

@@ -1,7 +1,8 @@
-// Files: read by mapping, written whole or not at all.
+// Files: read into memory, written whole or not at all.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -17,29 +18,34 @@ bool is_there(const std::filesystem::path& path);
 /// Makes a folder and those above it, where they are missing. Throws Error if it cannot be made.
 void make_folder(const std::filesystem::path& folder);
 
-/// A regular file, mapped for reading. Nobody may shorten it meanwhile.
-class MappedFile {
+/// A regular file, open for reading. It is never mapped: bytes of a mapped file that another
+/// process cuts off meanwhile end the program by a signal, those of a read throw Error.
+class InputFile {
  public:
   /// Throws Error if there is no such file, or a directory, pipe, socket, device or dangling link.
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
-  std::string_view text() const;
+  int64_t size() const { return size_; }  // in bytes, when it was opened
 
-  /// The pages wholly inside `part` need not stay in memory; reading them again works.
-  void release(std::span<const std::byte> part) const;
+  /// The bytes from `at` on, which lie within size(). Throws Error if the file is shorter by now.
+  void read(int64_t at, std::span<std::byte> out) const;
+
+  /// Throws Error if the file was written to since it was opened.
+  void check_unchanged() const;
 
  private:
   std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
+  int file_ = -1;
+  int64_t size_ = 0;
+  int64_t changed_ = 0;  // time of the last write, in nanoseconds
 };
 
-/// The contents of a regular file of at most `most` bytes.
-std::string read_file(const std::filesystem::path& path, size_t most);
+/// The contents of a regular file. Throws Error if they are more than `most` bytes.
+std::string read_file(const std::filesystem::path& path, size_t most = SIZE_MAX);
 
 /// Writes the parts one after the other beside `path`, syncs, then renames: whatever happens,
 /// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. Makes

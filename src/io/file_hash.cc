@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "io/file.h"
 
 namespace headwise {
 namespace {
+
+constexpr int64_t kStep = int64_t{1} << 20;  // bytes read at once, whole words
 
 uint64_t mix(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
@@ -20,15 +23,19 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }  // namespace
 
 std::string file_identity(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  uint64_t hash = 0x9E3779B97F4A7C15u ^ bytes.size();
-  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
-    hash = mix(hash ^ word, 0xA0761D6478BD642Fu) + 0xE7037ED1A0B428DBu;
+  const InputFile file(path);
+  std::vector<std::byte> bytes(kStep);
+  uint64_t hash = 0x9E3779B97F4A7C15u ^ static_cast<uint64_t>(file.size());
+  for (int64_t from = 0; from < file.size(); from += kStep) {
+    bytes.resize(std::min(kStep, file.size() - from));
+    file.read(from, bytes);
+    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
+      hash = mix(hash ^ word, 0xA0761D6478BD642Fu) + 0xE7037ED1A0B428DBu;
+    }
   }
-  return fmt::format("{} bytes, {:016x}", bytes.size(), mix(hash, 0x8EBC6AF09C88C6E3u));
+  return fmt::format("{} bytes, {:016x}", file.size(), mix(hash, 0x8EBC6AF09C88C6E3u));
 }
 
 }  // namespace headwise

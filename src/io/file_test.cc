@@ -37,16 +37,20 @@ class FullDisk {
   rlimit before_ = {};
 };
 
-TEST(MappedFile, HoldsTheBytes) {
+TEST(InputFile, ReadsTheBytes) {
   const TemporaryFolder folder;
-  EXPECT_EQ(MappedFile(folder.write("a", std::string("x\0y", 3))).text(), std::string("x\0y", 3));
-  EXPECT_EQ(MappedFile(folder.write("empty", "")).bytes().size(), 0u);
+  const InputFile file(folder.write("a", std::string("x\0yz", 4)));
+  EXPECT_EQ(file.size(), 4);
+  std::string part(2, '-');
+  file.read(1, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(part, std::string("\0y", 2));
+  EXPECT_EQ(InputFile(folder.write("empty", "")).size(), 0);
 }
 
-TEST(MappedFile, RefusesWhatIsNoRegularFile) {
+TEST(InputFile, RefusesWhatIsNoRegularFile) {
   const TemporaryFolder folder;
   const auto got = [](const fs::path& path) {
-    const auto error = error_of([&] { MappedFile file(path); });
+    const auto error = error_of([&] { InputFile file(path); });
     EXPECT_EQ(error.where, path.string());
     return error.got;
   };

@@ -155,8 +155,7 @@ Json parse_json(std::string_view text, const std::string& where) {
 }
 
 Json read_json(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  return parse_json(file.text(), path.string());
+  return parse_json(read_file(path), path.string());
 }
 
 std::string quote(std::string_view text) {

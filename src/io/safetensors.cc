@@ -17,7 +17,7 @@
 namespace headwise {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the data of safetensors is mapped");
+static_assert(std::endian::native == std::endian::little, "data are used as they are stored");
 
 constexpr const char* kMetadata = "__metadata__";
 
@@ -51,11 +51,10 @@ struct Placed {
 
 class Parser {
  public:
-  Parser(std::span<const std::byte> file, const std::filesystem::path& path)
-      : file_(file), path_(path), where_(path.string()) {}
+  explicit Parser(const InputFile& file) : file_(file), where_(file.path().string()) {}
 
   Safetensors parse() {
-    const nlohmann::json header = parse_json(header_text(), where_ + ", header");
+    const nlohmann::json header = parse_json(read_header(), where_ + ", header");
     const JsonObject fields(header, where_);
     Safetensors parsed;
     std::vector<Placed> placed;
@@ -93,45 +92,48 @@ class Parser {
     return fmt::format("tensor {}", quote(name));
   }
 
-  bool begins_with(std::string_view magic) const {
-    return file_.size() >= magic.size() &&
-           std::memcmp(file_.data(), magic.data(), magic.size()) == 0;
+  std::string read(int64_t at, int64_t count) const {
+    std::string text(static_cast<size_t>(count), '\0');
+    file_.read(at, std::as_writable_bytes(std::span(text)));
+    return text;
   }
 
   /// For a file that is no safetensors: what it is instead, where that is known.
   void refuse_known_formats() const {
-    if (begins_with("PK\3\4") || (begins_with("\x80") && file_.size() > 1 &&
-                                  file_[1] >= std::byte{2} && file_[1] <= std::byte{5})) {
+    const std::string begin = read(0, std::min<int64_t>(32, file_.size()));
+    if (begin.starts_with("PK\3\4") ||
+        (begin.starts_with('\x80') && begin.size() > 1 && begin[1] >= 2 && begin[1] <= 5)) {
       refuse("this is a pickle, which could run any code when read",
-             begins_with("PK") ? "a zip archive, as torch.save writes" : "a pickle",
-             "a safetensors file", "convert it: " + conversion_command(path_.parent_path()));
+             begin.starts_with("PK") ? "a zip archive, as torch.save writes" : "a pickle",
+             "a safetensors file", "convert it: " + conversion_command(file_.path().parent_path()));
     }
-    if (begins_with("version https://git-lfs")) {
+    if (begin.starts_with("version https://git-lfs")) {
       refuse("this is a pointer to a file that was not downloaded", "a Git LFS pointer",
              "a safetensors file", "run: git lfs pull");
     }
   }
 
-  std::string_view header_text() {
+  std::string read_header() {
     uint64_t length = 0;
-    if (file_.size() < sizeof(length)) {
+    constexpr int64_t kLength = sizeof(length);
+    if (file_.size() < kLength) {
       refuse("the file is too short", fmt::format("{} bytes", file_.size()), "at least 8 bytes",
-             file_.empty() ? "the file is empty: was its download interrupted?" : "");
+             file_.size() == 0 ? "the file is empty: was its download interrupted?" : "");
     }
-    std::memcpy(&length, file_.data(), sizeof(length));
-    const size_t rest = file_.size() - sizeof(length);
+    file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
+    const auto rest = static_cast<uint64_t>(file_.size() - kLength);
     if (length > rest || length > static_cast<uint64_t>(kLongestHeader)) {
       refuse_known_formats();
       refuse("the header's length cannot be", fmt::format("{} bytes", length),
              fmt::format("at most {} bytes", std::min<uint64_t>(rest, kLongestHeader)),
              length > rest ? "is this a safetensors file, and whole?" : "");
     }
-    data_ = file_.subspan(sizeof(length) + length);
-    const std::string_view text(reinterpret_cast<const char*>(file_.data()) + sizeof(length),
-                                length);
+    data_ = kLength + static_cast<int64_t>(length);
+    std::string text = read(kLength, static_cast<int64_t>(length));
     if (!text.starts_with('{')) {
       refuse_known_formats();
-      refuse("the header is no JSON object", text.empty() ? "nothing" : quote(text.substr(0, 20)),
+      refuse("the header is no JSON object",
+             text.empty() ? "nothing" : quote(std::string_view(text).substr(0, 20)),
              "a header that begins with {");
     }
     return text;
@@ -185,7 +187,7 @@ class Parser {
     std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
       return std::tie(a.begin, a.end, a.info.name) < std::tie(b.begin, b.end, b.info.name);
     });
-    const int64_t size = static_cast<int64_t>(data_.size());
+    const int64_t size = file_.size() - data_;
     int64_t filled = 0;
     const std::string* before = nullptr;
     for (Placed& one : placed) {
@@ -207,7 +209,7 @@ class Parser {
         refuse_tensor(name, "the file is truncated", fmt::format("{} bytes of data", size),
                       fmt::format("at least {} bytes", one.end));
       }
-      one.info.bytes = data_.subspan(one.begin, one.end - one.begin);
+      one.info.offset = data_ + one.begin;
       filled = one.end;
       before = &name;
     }
@@ -217,10 +219,9 @@ class Parser {
     }
   }
 
-  std::span<const std::byte> file_;
-  const std::filesystem::path& path_;
+  const InputFile& file_;
   std::string where_;
-  std::span<const std::byte> data_;
+  int64_t data_ = 0;  // where the data begin
 };
 
 }  // namespace
@@ -250,9 +251,7 @@ std::optional<int64_t> tensor_bytes(std::span<const int64_t> shape, Dtype dtype)
   return bytes;
 }
 
-Safetensors parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path) {
-  return Parser(file, path).parse();
-}
+Safetensors parse_safetensors(const InputFile& file) { return Parser(file).parse(); }
 
 std::string conversion_command(const std::filesystem::path& folder) {
   std::string name;  // in single quotes

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headwise/io/tensor_file.h"
+#include "io/file.h"
 
 namespace headwise {
 
@@ -27,8 +28,8 @@ struct Safetensors {
   std::vector<TensorInfo> tensors{};  // in the order of their data
 };
 
-/// Checks all of it and looks into `file`; `where` names it in messages.
-Safetensors parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& where);
+/// Reads the header of a file, and checks that its tensors fill the rest.
+Safetensors parse_safetensors(const InputFile& file);
 
 /// A shell command that converts the pickles of a folder.
 std::string conversion_command(const std::filesystem::path& folder);

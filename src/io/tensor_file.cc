@@ -1,4 +1,4 @@
-// Opens a checkpoint: finds its files, maps them, and joins the shards that an index names.
+// Opens a checkpoint: finds its files, and joins the shards that an index names.
 #include "headwise/io/tensor_file.h"
 
 #include <fmt/format.h>
@@ -21,20 +21,20 @@ namespace headwise {
 namespace fs = std::filesystem;
 
 struct TensorFiles::Contents {
-  std::vector<MappedFile> mapped;
+  std::vector<InputFile> opened;
   std::vector<fs::path> paths;
   std::vector<TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
 
   void add(const fs::path& path) {
-    MappedFile file(path);
-    Safetensors parsed = parse_safetensors(file.bytes(), path);
+    InputFile file(path);
+    Safetensors parsed = parse_safetensors(file);
     for (TensorInfo& tensor : parsed.tensors) {
       tensor.file = static_cast<int32_t>(paths.size());
       tensors.push_back(std::move(tensor));
     }
     metadata.merge(parsed.metadata);
-    mapped.push_back(std::move(file));
+    opened.push_back(std::move(file));
     paths.push_back(path);
   }
 
@@ -163,6 +163,9 @@ TensorFiles::TensorFiles(std::shared_ptr<const Contents> contents)
     : contents_(std::move(contents)) {}
 
 int64_t TensorInfo::size() const { return element_count(shape); }
+int64_t TensorInfo::byte_count() const {
+  return size() * static_cast<int64_t>(headwise::byte_size(dtype));
+}
 
 std::span<const TensorInfo> TensorFiles::tensors() const { return contents_->tensors; }
 
@@ -185,6 +188,17 @@ std::string TensorFiles::where(const TensorInfo& tensor) const {
                      quote(tensor.name));
 }
 
+TensorBytes TensorFiles::bytes(const TensorInfo& tensor) const {
+  TensorBytes bytes(tensor.byte_count());
+  read_bytes(tensor, 0, bytes.span());
+  return bytes;
+}
+
+void TensorFiles::read_bytes(const TensorInfo& tensor, int64_t first,
+                             std::span<std::byte> out) const {
+  contents_->opened.at(tensor.file).read(tensor.offset + first, out);
+}
+
 void TensorFiles::read(const TensorInfo& tensor, std::span<float> out) const {
   if (!is_float(tensor.dtype)) {
     throw Error({.what = "read: not a tensor of floats",
@@ -198,30 +212,32 @@ void TensorFiles::read(const TensorInfo& tensor, std::span<float> out) const {
                  .got = fmt::format("{} values", out.size()),
                  .expected = fmt::format("{} values", tensor.size())});
   }
-  to_float(tensor.dtype, tensor.bytes, out);
+  if (tensor.dtype == Dtype::kF32) return read_bytes(tensor, 0, std::as_writable_bytes(out));
+  to_float(tensor.dtype, bytes(tensor).span(), out);
 }
 
-const float* TensorFiles::floats(const TensorInfo& tensor) const {
-  const auto* data = tensor.bytes.data();
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % alignof(float) == 0;
-  return tensor.dtype == Dtype::kF32 && aligned ? reinterpret_cast<const float*>(data) : nullptr;
-}
-
-void TensorFiles::release(const TensorInfo& tensor) const {
-  contents_->mapped.at(tensor.file).release(tensor.bytes);
-}
-
-void TensorFiles::check_finite(const TensorInfo& tensor) const {
-  const int64_t index = first_not_finite(tensor.dtype, tensor.bytes);
+void TensorFiles::check_finite(const TensorInfo& tensor, std::span<const std::byte> bytes) const {
+  const int64_t index = first_not_finite(tensor.dtype, bytes);
   if (index < 0) return;
   float value = 0;
-  const size_t bytes = byte_size(tensor.dtype);
-  to_float(tensor.dtype, tensor.bytes.subspan(index * bytes, bytes), {&value, 1});
+  const size_t size = byte_size(tensor.dtype);
+  to_float(tensor.dtype, bytes.subspan(index * size, size), {&value, 1});
   throw Error({.what = "weights: a value is not finite",
                .where = fmt::format("{}, index {}", where(tensor), index),
                .got = fmt::format("{}", value),
                .expected = "finite values",
                .hint = "if they are meant: --allow-nonfinite, or allow_nonfinite in LoadOptions"});
+}
+
+TensorToWrite TensorFiles::copy_of(const TensorInfo& tensor) const {
+  return {.name = tensor.name,
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .load = [files = *this, &tensor] { return files.bytes(tensor); }};
+}
+
+void TensorFiles::check_unchanged() const {
+  for (const InputFile& file : contents_->opened) file.check_unchanged();
 }
 
 }  // namespace headwise

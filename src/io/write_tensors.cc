@@ -84,7 +84,8 @@ class Writer {
                     fmt::format("at most {} extents, none negative", kMostDimensions));
     }
     const auto expected = tensor_bytes(tensor.shape, tensor.dtype);
-    if (!expected || *expected != static_cast<int64_t>(tensor.bytes.size())) {
+    const bool loaded = tensor.load == nullptr;
+    if (!expected || (loaded && *expected != static_cast<int64_t>(tensor.bytes.size()))) {
       refuse_tensor("the size does not fit the shape", file_, tensor.name,
                     fmt::format("{} bytes", tensor.bytes.size()),
                     fmt::format("{} {}", to_string(tensor.dtype), to_string(tensor.shape)));
@@ -113,10 +114,13 @@ void write_tensors(const std::filesystem::path& file, std::span<const TensorToWr
   const Writer writer(file, tensors);
   const std::string header = writer.header(metadata);
   const uint64_t length = header.size();
-  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(&length, 1)),
-                                                   std::as_bytes(std::span(header))};
-  for (const TensorToWrite* tensor : writer.sorted()) parts.push_back(tensor->bytes);
-  write_file_whole(file, parts);
+  write_file_whole(file, [&](const FileSink& write) {
+    write(std::as_bytes(std::span(&length, 1)));
+    write(std::as_bytes(std::span(header)));
+    for (const TensorToWrite* tensor : writer.sorted()) {
+      write(tensor->load == nullptr ? tensor->bytes : tensor->load().span());
+    }
+  });
 }
 
 }  // namespace headwise

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -12,6 +13,7 @@
 #include "headwise/kernels/embedding.h"
 #include "headwise/kernels/gated.h"
 #include "headwise/kernels/norm.h"
+#include "io/to_float.h"
 
 namespace headwise {
 namespace {
@@ -30,7 +32,6 @@ Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_
   const TensorInfo& tensor = transposed ? reader.take(names.weight, {inputs, outputs})
                                         : reader.take(names.weight, {outputs, inputs});
   weights_ = reader.packed(tensor, transposed);
-  reader.files().release(tensor);
   if (!names.bias.empty()) bias_ = reader.vector(names.bias, outputs);
 }
 
@@ -81,20 +82,29 @@ void NormLayer::backward_frozen(View<const float, 2> x, View<float, 2> d) const 
 void NormLayer::per_head(View<float, 3> x) const { rms_norm(x, vector_of(weight_), epsilon_); }
 
 Embedding::Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width)
-    : files_(reader.files()),
-      tensor_(&reader.take(name, {rows, width})),
-      rows_(rows),
-      width_(width) {
-  files_->release(*tensor_);
+    : Embedding(reader, reader.take(name, {rows, width})) {}
+
+Embedding::Embedding(WeightReader& reader, const TensorInfo& matrix)
+    : tensor_(matrix.name),
+      dtype_(matrix.dtype),
+      table_(reader.table(matrix)),
+      rows_(matrix.shape[0]),
+      width_(matrix.shape[1]) {}
+
+Embedding::Embedding(const Buffer& table, int64_t rows, int64_t width)
+    : rows_(rows), width_(width) {
+  TensorBytes bytes(rows * width * static_cast<int64_t>(sizeof(float)));
+  std::ranges::copy(std::as_bytes(table.span()), bytes.data());
+  table_ = std::make_shared<const TensorBytes>(std::move(bytes));
 }
 
 void Embedding::look_up(std::span<const int32_t> index, float scale, bool add,
                         View<float, 2> out) const {
-  const float* const table = tensor_ == nullptr ? computed_.data() : files_->floats(*tensor_);
-  if (tensor_ == nullptr || table != nullptr) {
+  if (dtype_ == Dtype::kF32) {
+    const auto* const table = reinterpret_cast<const float*>(table_->data());
     return headwise::look_up(View<const float, 2>(table, {rows_, width_}), index, scale, add, out);
   }
-  const size_t bytes = width_ * byte_size(tensor_->dtype);
+  const size_t bytes = width_ * byte_size(dtype_);
   Buffer row(width_);
   const int32_t first = 0;
   for (size_t i = 0; i < index.size(); ++i) {
@@ -103,11 +113,8 @@ void Embedding::look_up(std::span<const int32_t> index, float scale, bool add,
                    .got = fmt::format("{}", index[i]),
                    .expected = fmt::format("0 to {}", rows_ - 1)});
     }
-    files_->read({.name = tensor_->name,
-                  .dtype = tensor_->dtype,
-                  .shape = {width_},
-                  .bytes = tensor_->bytes.subspan(index[i] * bytes, bytes)},
-                 row.span());
+    const std::span<const std::byte> stored = table_->span();
+    to_float(dtype_, stored.subspan(index[i] * bytes, bytes), row.span());
     headwise::look_up(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
   }
 }
@@ -125,7 +132,7 @@ Embedding sinusoidal_positions(int64_t rows, int64_t width) {
           static_cast<float>(c < sines ? std::sin(angle) : std::cos(angle));
     }
   }
-  return {std::move(table), rows, width};
+  return {table, rows, width};
 }
 
 void FeedForward::operator()(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,

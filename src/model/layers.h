@@ -1,7 +1,7 @@
 // The layers between attentions: linear, norm, embedding, feed-forward, with their weights.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -62,16 +62,14 @@ class NormLayer {
   Buffer weight_, bias_;
 };
 
-/// A table of rows, read from the mapped file or computed.
+/// A table of rows, as a file stores them or computed.
 class Embedding {
  public:
   Embedding() = default;
   Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width);
-  /// A matrix of `files` that was taken already.
-  Embedding(const TensorFiles& files, const TensorInfo& matrix)
-      : files_(files), tensor_(&matrix), rows_(matrix.shape[0]), width_(matrix.shape[1]) {}
-  Embedding(Buffer table, int64_t rows, int64_t width)
-      : computed_(std::move(table)), rows_(rows), width_(width) {}
+  /// A matrix that was taken already.
+  Embedding(WeightReader& reader, const TensorInfo& matrix);
+  Embedding(const Buffer& table, int64_t rows, int64_t width);
 
   /// out(i) = scale * table(index[i]), or added to what is there.
   void look_up(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
@@ -79,12 +77,12 @@ class Embedding {
   bool exists() const { return rows_ > 0; }
   int64_t rows() const { return rows_; }
   int64_t width() const { return width_; }
-  const TensorInfo* tensor() const { return tensor_; }  // null if computed
+  const std::string& tensor() const { return tensor_; }  // its name; empty if it was computed
 
  private:
-  std::optional<TensorFiles> files_;  // keeps the mapping
-  const TensorInfo* tensor_ = nullptr;
-  Buffer computed_;
+  std::string tensor_;
+  Dtype dtype_ = Dtype::kF32;
+  std::shared_ptr<const TensorBytes> table_;
   int64_t rows_ = 0, width_ = 0;
 };
 

@@ -34,8 +34,7 @@ DenseModule read_dense(const std::filesystem::path& all, const std::filesystem::
   const int64_t outputs = object.integer("out_features", 1);
   const int64_t inputs = object.integer("in_features", 1);
   dense.linear = Linear(reader, {"linear.weight", bias ? "linear.bias" : ""}, outputs, inputs);
-  dense.weights = Buffer(checked_mul(outputs, inputs));
-  reader.files().read(reader.take("linear.weight", {outputs, inputs}), dense.weights.span());
+  dense.weights = reader.floats(reader.take("linear.weight", {outputs, inputs}));
   return dense;
 }
 

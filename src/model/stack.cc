@@ -48,10 +48,10 @@ class StackReader {
     if (!cross) result.relative_table = relative_table(attention);
     if (attention.routing) {
       const int64_t R = std::ssize(attention.routing->heads);
-      const Floats router = reader_.floats(reader_.take(
+      const Buffer router = reader_.floats(reader_.take(
           naming_.in_layer(layer, router_name(cross)) + ".weight", {R, config_.width}));
       result.routed.emplace(result.attention, *attention.routing,
-                            View<const float, 2>(router.data, {R, config_.width}));
+                            View<const float, 2>(router.data(), {R, config_.width}));
     }
     return result;
   }
@@ -66,11 +66,7 @@ class StackReader {
             linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
   }
 
-  Embedding word() const {
-    const TensorInfo& tensor = take_word(config_, side_, naming_, reader_);
-    reader_.files().release(tensor);
-    return {reader_.files(), tensor};
-  }
+  Embedding word() const { return {reader_, take_word(config_, side_, naming_, reader_)}; }
 
   Embedding position() const {
     const std::string name = naming_.full(naming_.stack().position) + ".weight";
@@ -88,11 +84,11 @@ class StackReader {
 
  private:
   struct Matrix {
-    Floats floats;
+    Buffer floats;
     int64_t rows, columns;
     bool transposed;
     View<const float, 2> view() const {
-      const View<const float, 2> stored(floats.data,
+      const View<const float, 2> stored(floats.data(),
                                         {transposed ? columns : rows, transposed ? rows : columns});
       return transposed ? headwise::transposed(stored) : stored;
     }
@@ -140,24 +136,22 @@ class StackReader {
     Matrix fused = matrix(name(names.query, ".weight"), q + k + v, s.C);
     Buffer fused_bias = bias(name(names.query, ".bias"), q + k + v);
     if (naming_.model().storage == ProjectionStorage::fused_per_head) {
-      fused.floats = heads_apart(fused.floats.data, s.C, s);
-      if (fused_bias.size() > 0) fused_bias = heads_apart(fused_bias.data(), 1, s).copy;
+      fused.floats = heads_apart(fused.floats.data(), s.C, s);
+      if (fused_bias.size() > 0) fused_bias = heads_apart(fused_bias.data(), 1, s);
     }
     weights.set(FusedProjections{.in_proj = fused.view(), .in_proj_bias = vector_of(fused_bias)},
                 to);
   }
 
   /// From the query, key and value rows of every head in turn to all queries, all keys, all values.
-  static Floats heads_apart(const float* rows, int64_t columns, const MultiHeadAttentionShape& s) {
-    Floats apart{.copy = Buffer(3 * s.H * s.D * columns)};
+  static Buffer heads_apart(const float* rows, int64_t columns, const MultiHeadAttentionShape& s) {
+    Buffer apart(3 * s.H * s.D * columns);
     const int64_t part = s.D * columns;
     for (int64_t h = 0; h < s.H; ++h) {
       for (int64_t which = 0; which < 3; ++which) {
-        std::copy_n(rows + (h * 3 + which) * part, part,
-                    apart.copy.data() + (which * s.H + h) * part);
+        std::copy_n(rows + (h * 3 + which) * part, part, apart.data() + (which * s.H + h) * part);
       }
     }
-    apart.data = apart.copy.data();
     return apart;
   }
 
@@ -167,10 +161,10 @@ class StackReader {
     const int64_t R = config_.relative.buckets, H = stack_.heads;
     const TensorInfo& tensor =
         reader_.take(naming_.full(naming_.stack().relative_bias) + ".weight", {R, H});
-    const Floats all = reader_.floats(tensor);
+    const Buffer all = reader_.floats(tensor);
     Buffer table(static_cast<int64_t>(attention.heads.size()) * R);
     for (size_t h = 0; h < attention.heads.size(); ++h) {
-      for (int64_t r = 0; r < R; ++r) table[h * R + r] = all.data[r * H + attention.heads[h]];
+      for (int64_t r = 0; r < R; ++r) table[h * R + r] = all[r * H + attention.heads[h]];
     }
     return table;
   }

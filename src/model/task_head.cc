@@ -92,15 +92,14 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
          step.norm.empty() ? NormLayer() : NormLayer(reader, step.norm, config, next)});
     width = next;
   }
-  const OutputTensors tensors = take_output(config, names, width, word.tensor(), reader);
-  table_ = Embedding(reader.files(), *tensors.weight);
-  PackedWeights packed = reader.packed(*tensors.weight);
-  reader.files().release(*tensors.weight);
-  Buffer bias;
-  if (tensors.bias != nullptr) {
-    bias = Buffer(tensors.bias->size());
-    reader.files().read(*tensors.bias, bias.span());
+  const OutputTensors tensors =
+      take_output(config, names, width, reader.files().find(word.tensor()), reader);
+  if (config.task == Task::causal_lm) {
+    table_ = tensors.tied ? word : Embedding(reader, *tensors.weight);
   }
+  PackedWeights packed = reader.packed(*tensors.weight);
+  Buffer bias;
+  if (tensors.bias != nullptr) bias = reader.floats(*tensors.bias);
   output_ = Linear(std::move(packed), std::move(bias));
 }
 

@@ -64,7 +64,7 @@ class TaskHead {
   float scale_ = 1;
   std::vector<Step> steps_;
   Linear output_;
-  Embedding table_;  // the matrix of output_, as it is stored
+  Embedding table_;  // of causal LMs: the matrix of output_, as it is stored
 };
 
 }  // namespace headwise

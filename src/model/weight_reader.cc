@@ -58,16 +58,39 @@ const TensorInfo& WeightReader::take(const std::string& name, const std::vector<
                  .hint = tensor->shape == turned ? "it is transposed" : ""});
   }
   used_.insert(tensor->name);
-  if (!options_.allow_nonfinite) files_.check_finite(*tensor);
   return *tensor;
 }
 
-Floats WeightReader::floats(const TensorInfo& tensor) const {
-  if (const float* mapped = files_.floats(tensor)) return {.data = mapped};
-  Floats floats{.copy = Buffer(element_count(tensor.shape))};
-  files_.read(tensor, floats.copy.span());
-  floats.data = floats.copy.data();
-  return floats;
+void WeightReader::check(const TensorInfo& tensor, std::span<const std::byte> bytes) const {
+  if (!options_.allow_nonfinite) files_.check_finite(tensor, bytes);
+}
+
+Buffer WeightReader::floats(const TensorInfo& tensor) const {
+  Buffer values(tensor.size());
+  files_.read(tensor, values.span());
+  if (tensor.dtype == Dtype::kF32) {
+    check(tensor, std::as_bytes(values.span()));
+  } else {
+    check(tensor, files_.bytes(tensor).span());
+  }
+  return values;
+}
+
+TensorBytes WeightReader::bytes(const TensorInfo& tensor) const {
+  TensorBytes bytes = files_.bytes(tensor);
+  check(tensor, bytes.span());
+  return bytes;
+}
+
+void WeightReader::check_finite(const TensorInfo& tensor) const {
+  if (!options_.allow_nonfinite) (void)bytes(tensor);
+}
+
+std::shared_ptr<const TensorBytes> WeightReader::table(const TensorInfo& tensor) {
+  std::weak_ptr<const TensorBytes>& known = tables_[tensor.name];
+  std::shared_ptr<const TensorBytes> table = known.lock();
+  if (table == nullptr) known = table = std::make_shared<const TensorBytes>(bytes(tensor));
+  return table;
 }
 
 PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) const {
@@ -77,24 +100,25 @@ PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) co
     return PackedWeights(transposed ? headwise::transposed(stored) : stored, type...);
   };
   const bool half = tensor.dtype == Dtype::kF16 || tensor.dtype == Dtype::kBF16;
-  if (half && reinterpret_cast<uintptr_t>(tensor.bytes.data()) % alignof(uint16_t) == 0) {
-    return pack(reinterpret_cast<const uint16_t*>(tensor.bytes.data()),
+  if (half) {
+    return pack(reinterpret_cast<const uint16_t*>(bytes(tensor).data()),
                 tensor.dtype == Dtype::kF16 ? WeightType::float16 : WeightType::bfloat16);
   }
-  return pack(floats(tensor).data);
+  return pack(static_cast<const float*>(floats(tensor).data()));
 }
 
 Buffer WeightReader::vector(const std::string& name, int64_t size) {
-  Buffer values(size);
-  files_.read(take(name, {size}), values.span());
-  return values;
+  return floats(take(name, {size}));
 }
 
 void WeightReader::same_as(const std::string& name, const TensorInfo& other) {
   const TensorInfo* const tensor = files_.find(name);
   if (tensor == nullptr) return;
   used_.insert(name);
-  if (std::ranges::equal(tensor->bytes, other.bytes) && tensor->dtype == other.dtype) return;
+  if (tensor->dtype == other.dtype && tensor->byte_count() == other.byte_count() &&
+      std::ranges::equal(files_.bytes(*tensor).span(), files_.bytes(other).span())) {
+    return;
+  }
   throw Error({.what = "tensors that config.json ties together disagree",
                .where = name,
                .got = "other values",
@@ -116,6 +140,7 @@ std::vector<const TensorInfo*> WeightReader::left_over() const {
 }
 
 void WeightReader::finish() const {
+  files_.check_unchanged();
   if (options_.allow_unexpected) return;
   std::vector<std::string_view> unexpected;
   for (const TensorInfo& tensor : files_.tensors()) {

@@ -2,7 +2,10 @@
 // behind.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +15,6 @@
 #include "headwise/kernels/gemm.h"
 
 namespace headwise {
-
-/// The numbers of a tensor: in the mapped file if they are float32 there, else a converted copy.
-struct Floats {
-  const float* data = nullptr;
-  Buffer copy{};
-};
 
 class WeightReader {
  public:
@@ -31,7 +28,14 @@ class WeightReader {
 
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
-  Floats floats(const TensorInfo& tensor) const;
+
+  // The values of a tensor. Throws Error for one that is not finite, unless these are allowed.
+  Buffer floats(const TensorInfo& tensor) const;
+  TensorBytes bytes(const TensorInfo& tensor) const;  // as they are stored
+  void check_finite(const TensorInfo& tensor) const;  // reads them for that alone
+
+  /// A table that several layers read: the same memory for all of them.
+  std::shared_ptr<const TensorBytes> table(const TensorInfo& tensor);
 
   /// A matrix in the order of the kernel, in 16 bits if it is stored so. `transposed`: stored as
   /// [inputs, outputs].
@@ -49,17 +53,20 @@ class WeightReader {
   /// The tensors that nobody took, but that are parameters of the architecture.
   std::vector<const TensorInfo*> left_over() const;
 
-  /// Throws Error if there are tensors that nobody took and that are not known to be left over.
+  /// Throws Error if there are tensors that nobody took and that are not known to be left over, or
+  /// if the files were changed meanwhile.
   void finish() const;
 
   const TensorFiles& files() const { return files_; }
 
  private:
   const TensorInfo* find(const std::string& name) const;
+  void check(const TensorInfo& tensor, std::span<const std::byte> bytes) const;
 
   TensorFiles files_;
   Options options_;
   std::set<std::string, std::less<>> used_;
+  std::map<std::string, std::weak_ptr<const TensorBytes>> tables_;
 };
 
 }  // namespace headwise

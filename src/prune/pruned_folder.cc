@@ -72,7 +72,8 @@ void copy_others(const fs::path& from, const fs::path& to) {
   if (error) fail("the folder of the model cannot be read", from, error);
 }
 
-/// The tensors of a pruned model, those that change in memory, the others as they are mapped.
+/// The tensors of a pruned model, those that change in memory, the others read when they are
+/// written.
 class PrunedTensors {
  public:
   PrunedTensors(const Pruning& pruning, TensorFiles files)
@@ -100,14 +101,14 @@ class PrunedTensors {
     int64_t total = 0;
     nlohmann::ordered_json where = nlohmann::ordered_json::object();
     for (const TensorInfo& tensor : files_.tensors()) {
-      TensorToWrite out{
-          .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = tensor.bytes};
+      TensorToWrite out = files_.copy_of(tensor);
       if (std::optional<CutTensor> changed = change(tensor, left, after, uniform)) {
         contents.push_back(std::move(*changed));
         out.shape = contents.back().shape;
         out.bytes = contents.back().bytes;
+        out.load = nullptr;
       }
-      total += std::ssize(out.bytes);
+      total += out.load == nullptr ? std::ssize(out.bytes) : tensor.byte_count();
       where[tensor.name] = files_.files()[tensor.file].filename().string();
       by_file[tensor.file].push_back(std::move(out));
     }
@@ -141,7 +142,10 @@ class PrunedTensors {
     }
     std::optional<CutTensor> silent = silenced(tensor, heads->second);
     if (to.rows == heads->second.rows) return silent;
-    return cut(heads->second, to, tensor.shape, silent ? silent->bytes : tensor.bytes,
+    if (silent) {
+      return cut(heads->second, to, tensor.shape, silent->bytes, byte_size(tensor.dtype));
+    }
+    return cut(heads->second, to, tensor.shape, files_.bytes(tensor).span(),
                byte_size(tensor.dtype));
   }
 
@@ -152,8 +156,11 @@ class PrunedTensors {
     const std::span gates = std::span(pruning_.gates).subspan(site.first, site.heads.size());
     const bool output = !heads.rows.empty() && heads.rows.front().part == HeadPart::output;
     if (!output || std::ranges::find(gates, 0.f) == gates.end()) return std::nullopt;
-    CutTensor result{.shape = tensor.shape, .bytes = {tensor.bytes.begin(), tensor.bytes.end()}};
-    if (!pruning_.corrections.empty() && !pruning_.corrections[heads.site].output.empty()) {
+    CutTensor result{.shape = tensor.shape,
+                     .bytes = std::vector<std::byte>(static_cast<size_t>(tensor.byte_count()))};
+    if (pruning_.corrections.empty() || pruning_.corrections[heads.site].output.empty()) {
+      files_.read_bytes(tensor, 0, result.bytes);
+    } else {
       result.bytes =
           stored(in_order(pruning_.corrections[heads.site].output, tensor.shape, heads.axis == 0),
                  tensor.dtype);

@@ -71,7 +71,7 @@ void TrainedFolder::add_copy(const TensorInfo& tensor) {
   for (const auto& [name, stored] : trained_) {
     const TensorInfo& other = *files_.find(name);
     if (other.dtype == tensor.dtype && other.shape == tensor.shape &&
-        std::ranges::equal(other.bytes, tensor.bytes)) {
+        std::ranges::equal(files_.bytes(other).span(), files_.bytes(tensor).span())) {
       trained_[tensor.name] = stored;
       return;
     }
@@ -91,10 +91,10 @@ void TrainedFolder::write() const {
   std::vector<std::vector<std::byte>> contents;
   contents.reserve(trained_.size());
   for (const TensorInfo& tensor : files_.tensors()) {
-    TensorToWrite out{
-        .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = tensor.bytes};
+    TensorToWrite out = files_.copy_of(tensor);
     if (const auto found = trained_.find(tensor.name); found != trained_.end()) {
       out.bytes = contents.emplace_back(bytes_of(*found->second));
+      out.load = nullptr;
     }
     by_file[tensor.file].push_back(std::move(out));
   }

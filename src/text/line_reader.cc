@@ -1,4 +1,4 @@
-// Cuts what is mapped or inflated at its line ends, and checks every line.
+// Cuts what is read or inflated at its line ends, and checks every line.
 #include "text/line_reader.h"
 
 #include <fmt/format.h>
@@ -15,71 +15,83 @@ namespace {
 
 constexpr size_t kStep = size_t{1} << 18;  // bytes put into the buffer at once
 
-bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1F\x8B"); }
+/// At most kStep bytes of a file.
+std::string read_part(const InputFile& file, size_t at) {
+  std::string part(std::min(kStep, static_cast<size_t>(file.size()) - at), '\0');
+  file.read(static_cast<int64_t>(at), std::as_writable_bytes(std::span(part)));
+  return part;
+}
+
+bool is_gzip(const InputFile& file) {
+  std::string begin(std::min<int64_t>(2, file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  return begin == "\x1F\x8B";
+}
 
 }  // namespace
 
 /// Inflates the members of a gzip file one after the other.
 class LineReader::Gzip {
  public:
-  explicit Gzip(const MappedFile& file) : path_(file.path().string()) {
+  Gzip() {
     constexpr int kGzipOnly = 16;
     if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) throw std::bad_alloc();
-    input_ = file.text();
   }
   ~Gzip() { inflateEnd(&stream_); }
   Gzip(const Gzip&) = delete;
   Gzip& operator=(const Gzip&) = delete;
 
   /// Appends up to kStep bytes; false if there are none.
-  bool read(std::string& out) {
+  bool read(const InputFile& file, std::string& out) {
     const size_t before = out.size();
-    while (out.size() == before && !at_end()) {
+    const auto size = static_cast<size_t>(file.size());
+    while (out.size() == before && (in_member_ || taken_ < size)) {
       out.resize(before + kStep);
       stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
       stream_.avail_out = kStep;
-      const std::string_view part = input_.substr(taken_, kStep);
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
-      stream_.avail_in = static_cast<uInt>(part.size());
+      if (stream_.avail_in == 0) {
+        part_ = read_part(file, taken_);
+        stream_.next_in = reinterpret_cast<Bytef*>(part_.data());
+        stream_.avail_in = static_cast<uInt>(part_.size());
+      }
+      const uInt waiting = stream_.avail_in;
       const int result = inflate(&stream_, Z_NO_FLUSH);
-      taken_ += part.size() - stream_.avail_in;
+      taken_ += waiting - stream_.avail_in;
       out.resize(before + kStep - stream_.avail_out);
       in_member_ = result != Z_STREAM_END;
       if (result == Z_STREAM_END) {
         inflateReset(&stream_);
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        refuse("gzip: broken", stream_.msg != nullptr ? stream_.msg : "bytes that are no gzip",
+        refuse(file, "gzip: broken",
+               stream_.msg != nullptr ? stream_.msg : "bytes that are no gzip",
                "gzip -t names the same place; fetch or write the file again");
-      } else if (taken_ == input_.size() && out.size() == before) {
-        refuse("gzip: the file ends too soon", "no end of the compressed text",
+      } else if (taken_ == size && out.size() == before) {
+        refuse(file, "gzip: the file ends too soon", "no end of the compressed text",
                "it was cut off; fetch or write it again");
       }
     }
     return out.size() > before;
   }
 
-  size_t taken() const { return taken_; }
-
  private:
-  bool at_end() const { return !in_member_ && taken_ == input_.size(); }
-
-  [[noreturn]] void refuse(const char* what, const char* got, const char* hint) const {
-    throw Error({.what = what,
-                 .where = fmt::format("{}, byte {} of {}", path_, taken_, input_.size()),
-                 .got = got,
-                 .expected = "gzip members one after the other, whole",
-                 .hint = hint});
+  [[noreturn]] void refuse(const InputFile& file, const char* what, const char* got,
+                           const char* hint) const {
+    throw Error(
+        {.what = what,
+         .where = fmt::format("{}, byte {} of {}", file.path().string(), taken_, file.size()),
+         .got = got,
+         .expected = "gzip members one after the other, whole",
+         .hint = hint});
   }
 
-  std::string path_;
-  std::string_view input_;
-  size_t taken_ = 0;
+  std::string part_;  // of the file, which is being inflated
+  size_t taken_ = 0;  // bytes of the file
   bool in_member_ = true;
   z_stream stream_{};
 };
 
 LineReader::LineReader(const std::filesystem::path& path) : file_(path) {
-  if (is_gzip(file_.text())) gzip_ = std::make_unique<Gzip>(file_);
+  if (is_gzip(file_)) gzip_ = std::make_unique<Gzip>();
   while (buffer_.size() < 3 && fill()) {
   }
   if (buffer_.starts_with("\xEF\xBB\xBF")) begin_ = 3;
@@ -93,19 +105,11 @@ std::string LineReader::where() const {
 }
 
 bool LineReader::fill() {
-  const size_t before = taken_;
-  if (gzip_) {
-    if (!gzip_->read(buffer_)) return false;
-    taken_ = gzip_->taken();
-  } else {
-    const std::string_view part = file_.text().substr(taken_, kStep);
-    buffer_.append(part);
-    taken_ += part.size();
-    if (part.empty()) return false;
-  }
-  const size_t from = before - std::min(before, kStep);  // parts need not end where pages do
-  file_.release(file_.bytes().subspan(from, taken_ - from));
-  return true;
+  if (gzip_) return gzip_->read(file_, buffer_);
+  const std::string part = read_part(file_, taken_);
+  buffer_.append(part);
+  taken_ += part.size();
+  return !part.empty();
 }
 
 bool LineReader::next(std::string_view& line) {

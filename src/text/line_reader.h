@@ -36,9 +36,9 @@ class LineReader {
   bool fill();  // more bytes behind those of buffer_; false at the end
   void check(std::string_view line) const;
 
-  MappedFile file_;
+  InputFile file_;
   std::unique_ptr<Gzip> gzip_;  // null: plain text
-  size_t taken_ = 0;            // bytes of the file
+  size_t taken_ = 0;            // bytes of the file, if it is plain text
   std::string buffer_;
   size_t begin_ = 0;  // of the next line in buffer_
   int64_t line_ = 0;

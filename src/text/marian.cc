@@ -15,12 +15,11 @@ namespace {
 using sentencepiece::SentencePieceProcessor;
 
 std::unique_ptr<const SentencePieceProcessor> read_model(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const std::string file = read_file(path);
   auto model = std::make_unique<SentencePieceProcessor>();
-  const auto status =
-      file.text().empty()
-          ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty file")
-          : model->LoadFromSerializedProto({file.text().data(), file.text().size()});
+  const auto status = file.empty() ? sentencepiece::util::Status(
+                                         sentencepiece::util::StatusCode::kDataLoss, "empty file")
+                                   : model->LoadFromSerializedProto({file.data(), file.size()});
   if (!status.ok()) {
     throw Error({.what = "tokenizer: not a SentencePiece model",
                  .where = path.string(),
@@ -31,7 +30,7 @@ std::unique_ptr<const SentencePieceProcessor> read_model(const std::filesystem::
 }
 
 Vocabulary read_ids(const std::filesystem::path& path) {
-  return read_vocabulary(MappedFile(path).text(), path.string());
+  return read_vocabulary(read_file(path), path.string());
 }
 
 // As Python's str.strip().

@@ -101,10 +101,10 @@ SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& 
 }  // namespace
 
 SentencePieceModel read_sentencepiece_model(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const std::string file = read_file(path);
   const std::string where = path.string();
   SentencePieceModel model;
-  Message message(file.text(), where);
+  Message message(file, where);
   while (const auto field = message.next()) {
     Message inner(field->bytes, where);
     if (field->number == 1) model.pieces.push_back(read_piece(field->bytes, where));

@@ -185,9 +185,9 @@ TokenizerParts assemble(const JsonObject& description, bool can_read_bytes,
 
 TokenizerParts read_tokenizer_json(const FolderConfig& config) {
   const std::filesystem::path path = config.folder / "tokenizer.json";
-  const MappedFile mapped(path);
+  const std::string text = read_file(path);
   const std::string where = path.string();
-  const LargeValues large = take_large_values(mapped.text());
+  const LargeValues large = take_large_values(text);
   Json json = parse_json(large.rest, where);
   const JsonObject file(json, where);
   build_as_class(config, json);

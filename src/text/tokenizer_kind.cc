@@ -13,9 +13,9 @@ std::optional<std::string> tokenizer_kind(const std::filesystem::path& folder) {
   const std::string file = text::tokenizer_file(folder);
   if (file.empty()) return std::nullopt;
   if (file == "tokenizer.json") {
-    const MappedFile mapped(folder / file);
-    const std::string where = mapped.path().string();
-    const nlohmann::json json = parse_json(text::take_large_values(mapped.text()).rest, where);
+    const std::string where = (folder / file).string();
+    const std::string text = read_file(where);
+    const nlohmann::json json = parse_json(text::take_large_values(text).rest, where);
     return text::kind_of(JsonObject(json, where));
   }
   if (file == "source.spm") return "SentencePiece";

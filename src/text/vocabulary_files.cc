@@ -33,23 +33,23 @@ void check_utf8(std::string_view text, const std::string& where) {
 
 // A token per line; of equal ones the last counts.
 Vocabulary read_lines(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  check_utf8(file.text(), path.string());
+  const std::string file = read_file(path);
+  check_utf8(file, path.string());
   std::vector<std::string_view> tokens;
-  for_each_line(file.text(), [&](std::string_view line) { tokens.push_back(line); });
+  for_each_line(file, [&](std::string_view line) { tokens.push_back(line); });
   Vocabulary vocabulary;
-  vocabulary.reserve(tokens.size(), file.text().size());
+  vocabulary.reserve(tokens.size(), file.size());
   for (size_t i = tokens.size(); i-- > 0;) vocabulary.add(tokens[i], static_cast<int32_t>(i));
   vocabulary.index_ids(path.string());
   return vocabulary;
 }
 
 Merges read_merges_txt(const std::filesystem::path& path, const Vocabulary& vocabulary) {
-  const MappedFile file(path);
+  const std::string file = read_file(path);
   const std::string where = path.string();
-  check_utf8(file.text(), where);
+  check_utf8(file, where);
   Merges merges;
-  for_each_line(file.text(), [&](std::string_view line) {
+  for_each_line(file, [&](std::string_view line) {
     if (line.empty() || line.starts_with("#version")) return;
     const size_t space = line.find(' ');
     if (space == line.npos || line.find(' ', space + 1) != line.npos) {
@@ -134,7 +134,7 @@ TokenizerParts read_word_piece_files(const FolderConfig& config) {
 TokenizerParts read_byte_level_files(const FolderConfig& config) {
   const std::filesystem::path file = config.folder / "vocab.json";
   const JsonObject object = config.object();
-  Vocabulary vocabulary = read_vocabulary(MappedFile(file).text(), file.string());
+  Vocabulary vocabulary = read_vocabulary(read_file(file), file.string());
   const Merges merges = read_merges_txt(config.folder / "merges.txt", vocabulary);
   const bool prefix = object.optional_boolean("add_prefix_space").value_or(false);
   Json description = {{"pre_tokenizer", byte_level(prefix, true)},

@@ -109,7 +109,6 @@ void read_into(const TensorFiles& files, const std::string& name, std::span<floa
            fmt::format("{} numbers", values.size()));
   }
   files.read(*tensor, values);
-  files.release(*tensor);
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include "train/scratch.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "model/config_families.h"
@@ -313,6 +315,52 @@ void read_patterns_and_routing(const JsonObject& model, TrainTask task, ScratchS
   }
 }
 
+/// A part of a model, and the field of the settings that it grows with.
+struct WeightCount {
+  double weights = 0;
+  const char* field = "";
+};
+
+/// Weights of a new model, without biases and norms, part by part.
+std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSettings& s) {
+  const auto width = static_cast<double>(s.width);
+  double attention = 0;
+  for (const auto* layers : {&s.encoder, &s.decoder, &s.cross}) {
+    for (const HeadSettings& layer : *layers) {
+      const auto queries = static_cast<double>(layer.heads),
+                 keys = static_cast<double>(layer.kv_heads);
+      const auto own = static_cast<double>(layer.head_dim),
+                 value = static_cast<double>(layer.value_dim);
+      attention += width * (queries * (own + value) + keys * (own + value));
+    }
+  }
+  const auto blocks = static_cast<double>(s.encoder.size() + s.decoder.size());
+  const double matrices = s.architecture == "llama" ? 3 : 2;
+  const char* const inside = model.has("feed_forward") ? "feed_forward" : "width";
+  return {{attention, model.has("head_dim") ? "head_dim" : "width"},
+          {blocks * matrices * width * static_cast<double>(s.feed_forward), inside},
+          {width * static_cast<double>(s.vocabulary), "vocabulary"},
+          {width * static_cast<double>(s.positions), "positions"}};
+}
+
+/// Training holds a weight, its gradient and two moments of AdamW, in float32. Throws Error if that
+/// is more than the memory of the machine.
+void check_memory(const JsonObject& model, const ScratchSettings& s) {
+  constexpr double kBytesPerWeight = 16;
+  const std::vector<WeightCount> parts = count_weights(model, s);
+  double weights = 0;
+  for (const WeightCount& part : parts) weights += part.weights;
+  const double memory =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (weights * kBytesPerWeight <= memory) return;
+  const auto most = std::ranges::max_element(parts, {}, &WeightCount::weights);
+  model.refuse(most->field, "the model does not fit into the memory of this machine",
+               fmt::format("settings of at most {:.3g} parameters, for {:.3g} GB",
+                           memory / kBytesPerWeight, memory / 1e9),
+               fmt::format("these make {:.3g} parameters, and training them takes {:.3g} GB",
+                           weights, weights * kBytesPerWeight / 1e9));
+}
+
 }  // namespace
 
 ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
@@ -346,6 +394,7 @@ ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
     init->only({"same"});
     s.same_heads = init->optional_boolean("same").value_or(false);
   }
+  check_memory(model, s);
   read_patterns_and_routing(model, task, s);
   return s;
 }

@@ -146,6 +146,18 @@ TEST(Scratch, RefusesWhatDoesNotGoTogether) {
                  "from 1");
 }
 
+TEST(Scratch, RefusesModelsThatDoNotFitIntoMemory) {
+  using enum TrainTask;
+  json large = {{"architecture", "gpt2"}, {"width", 1 << 20}, {"layers", 4096}, {"heads", 16}};
+  expect_refused(large, causal_lm, "width", "does not fit into the memory", "parameters");
+  large = {{"architecture", "gpt2"},
+           {"width", 64},
+           {"layers", 4096},
+           {"heads", 4},
+           {"feed_forward", 1 << 20}};
+  expect_refused(large, causal_lm, "feed_forward", "does not fit into the memory", "parameters");
+}
+
 TEST(Scratch, WritesFixedHeadsAndRouting) {
   const json model =
       with_changes(kMarian, {{"heads", {{"encoder", 4}, {"decoder", 2}, {"cross", 3}}},

@@ -121,9 +121,7 @@ class Loader {
         initialise(tensor, seed);
       } else {
         const TensorInfo& info = reader_.take(name, tensor.stored.shape);
-        const Floats floats = reader_.floats(info);
-        scatter({floats.data, static_cast<size_t>(info.size())}, tensor.stored);
-        reader_.files().release(info);
+        scatter(reader_.floats(info).span(), tensor.stored);
         dtype = info.dtype;
       }
       tensor.stored.dtype = dtype;
@@ -387,12 +385,7 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
                         .shape = contents.back().shape,
                         .bytes = contents.back().bytes});
   }
-  for (const TensorInfo* tensor : carried) {
-    to_write.push_back({.name = tensor->name,
-                        .dtype = tensor->dtype,
-                        .shape = tensor->shape,
-                        .bytes = tensor->bytes});
-  }
+  for (const TensorInfo* tensor : carried) to_write.push_back(files->copy_of(*tensor));
   write_tensors(folder / "model.safetensors", to_write,
                 files ? files->metadata() : std::map<std::string, std::string>{{"format", "pt"}});
   write_config(text, folder);

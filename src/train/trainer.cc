@@ -308,7 +308,7 @@ class Trainer {
   void save_to(const fs::path& folder) const {
     setup_.model.save(folder);
     const fs::path how = folder_ / "generation_config.json";
-    if (is_there(how)) write_file_whole(folder / how.filename(), MappedFile(how).text());
+    if (is_there(how)) write_file_whole(folder / how.filename(), read_file(how));
   }
 
   void evaluate_state() {

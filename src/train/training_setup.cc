@@ -243,7 +243,7 @@ void write_beside(const TrainSettings& settings, const TrainingSetup& setup,
   if (!settings.scratch) {
     for (const fs::path& name : files_beside(settings, setup.source)) {
       make_folder((folder / name).parent_path());
-      write_file_whole(folder / name, MappedFile(setup.source / name).text());
+      write_file_whole(folder / name, read_file(setup.source / name));
     }
   } else if (setup.model.config().decoder.layers() > 0) {
     write_generation(setup.model.config(), settings, folder);

@@ -27,7 +27,7 @@ class GoldenTensors {
   std::vector<int64_t> integers(const std::string& name) const {
     const TensorInfo* tensor = files_.find(name);
     std::vector<int64_t> values(tensor->size());
-    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+    files_.read_bytes(*tensor, 0, std::as_writable_bytes(std::span(values)));
     return values;
   }
 

@@ -30,7 +30,7 @@ class GoldenInputs {
 
   std::vector<int64_t> integers(const std::string& name) const {
     std::vector<int64_t> values(files_.find(name)->size());
-    std::memcpy(values.data(), files_.find(name)->bytes.data(), files_.find(name)->bytes.size());
+    files_.read_bytes(*files_.find(name), 0, std::as_writable_bytes(std::span(values)));
     return values;
   }
 

@@ -35,6 +35,13 @@ class JudgeVerb : public testing::Test {
   std::string evidence_;
 };
 
+TEST_F(JudgeVerb, RefusesDeepNestingOnce) {
+  const std::string nested = folder_.write("nested.json", std::string(1 << 20, '[')).string();
+  const ProgramResult result = run_program({"judge", nested});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("nested too deeply"));
+}
+
 TEST_F(JudgeVerb, WritesTheVerdict) {
   const std::string out = (folder_.path() / "verdict.json").string();
   const ProgramResult result = judge({"-o", out, "--json"});

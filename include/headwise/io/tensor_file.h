@@ -1,4 +1,5 @@
-// Tensors on disk: safetensors, one file or shards with their index, mapped and not copied.
+// Tensors on disk: safetensors, one file or shards with their index. Headers are read at once,
+// values when they are asked for.
 //
 // Everything a file claims is checked before it is believed: sizes against shapes, offsets against
 // the file, names against the index. What does not hold throws Error with the file and the tensor.
@@ -7,12 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "headwise/core/buffer.h"
 
 namespace headwise {
 
@@ -26,15 +30,28 @@ bool is_float(Dtype dtype);
 struct TensorInfo {
   std::string name{};
   Dtype dtype = Dtype::kF32;
-  std::vector<int64_t> shape{};        // empty for a scalar; an extent may be 0
-  std::span<const std::byte> bytes{};  // in the mapping, with any alignment
-  int32_t file = 0;                    // which of TensorFiles::files() has it
+  std::vector<int64_t> shape{};  // empty for a scalar; an extent may be 0
+  int32_t file = 0;              // which of TensorFiles::files() has it
+  int64_t offset = 0;            // where its bytes begin in the file
 
-  int64_t size() const;  // elements
+  int64_t size() const;        // elements
+  int64_t byte_count() const;  // in the file
 };
 
-/// All tensors of a checkpoint. A copy is cheap, and shares the mapping with the original; spans
-/// and pointers into it live as long as one of them.
+/// Values as a file stores them.
+using TensorBytes = AlignedBuffer<std::byte>;
+
+struct TensorToWrite {
+  std::string name{};
+  Dtype dtype = Dtype::kF32;
+  std::vector<int64_t> shape{};
+  std::span<const std::byte> bytes{};
+  std::function<TensorBytes()> load{};  // instead of bytes: called when they are written
+};
+
+/// All tensors of a checkpoint. A copy is cheap, and shares the open files with the original;
+/// pointers to tensors live as long as one of them. Reading throws Error if a file was cut off
+/// meanwhile.
 class TensorFiles {
  public:
   /// A folder with model.safetensors or model.safetensors.index.json, or one of these files or any
@@ -49,31 +66,28 @@ class TensorFiles {
   /// "model.safetensors: tensor "wte.weight"", for messages.
   std::string where(const TensorInfo& tensor) const;
 
+  /// Its values as they are stored; or those bytes of it from `first` on that fill `out`.
+  TensorBytes bytes(const TensorInfo& tensor) const;
+  void read_bytes(const TensorInfo& tensor, int64_t first, std::span<std::byte> out) const;
+
   /// Its values as float32. Throws Error unless the tensor is of a float type and `out` has its
   /// size.
   void read(const TensorInfo& tensor, std::span<float> out) const;
 
-  /// The values in the mapping itself, or nullptr if they are not aligned float32.
-  const float* floats(const TensorInfo& tensor) const;
-
-  /// Its pages need not stay in memory; reading again works, and reads from the file.
-  void release(const TensorInfo& tensor) const;
-
   /// Throws Error that names the tensor, the index and the value, if a value is NaN, infinite or
-  /// (float64) infinite as float32.
-  void check_finite(const TensorInfo& tensor) const;
+  /// (float64) infinite as float32. `bytes` are those of the tensor.
+  void check_finite(const TensorInfo& tensor, std::span<const std::byte> bytes) const;
+
+  /// For write_tensors: the tensor as it is, read when it is written.
+  TensorToWrite copy_of(const TensorInfo& tensor) const;
+
+  /// Throws Error if a file was written to since it was opened.
+  void check_unchanged() const;
 
  private:
   struct Contents;
   explicit TensorFiles(std::shared_ptr<const Contents> contents);
   std::shared_ptr<const Contents> contents_;
-};
-
-struct TensorToWrite {
-  std::string name{};
-  Dtype dtype = Dtype::kF32;
-  std::vector<int64_t> shape{};
-  std::span<const std::byte> bytes{};
 };
 
 /// One safetensors file, byte for byte as the format's own writer makes it, written aside and
