@@ -131,7 +131,7 @@ class Against : public RunTask {
     Results results(session, {.json = json, .keeps = true, .bare = true});
     task.run(batch, results);
     Outcome side{.shown = json ? results.json.take() : std::move(results.text),
-              .values = std::move(results.values)};
+                 .values = std::move(results.values)};
     if (json) side.shown.pop_back();  // the end of the line
     for (const int64_t extent : results.row_shape) side.width *= extent;
     return side;
@@ -148,7 +148,8 @@ class Against : public RunTask {
   }
 
   /// Hidden states, logits, embeddings.
-  void compare_rows(const Batch& batch, const Outcome& before, const Outcome& after, Results& results) {
+  void compare_rows(const Batch& batch, const Outcome& before, const Outcome& after,
+                    Results& results) {
     const Difference change = difference_of(before, after);
     all_ += change;
     cosines_ += change.cosine();
@@ -223,7 +224,8 @@ class Against : public RunTask {
     results.json.end_object();
   }
 
-  void compare_fill(const Batch& batch, const Outcome& before, const Outcome& after, Results& results) {
+  void compare_fill(const Batch& batch, const Outcome& before, const Outcome& after,
+                    Results& results) {
     if (results.is_json()) {
       results.json.key("fill");
       results.json.begin_array();
@@ -250,7 +252,8 @@ class Against : public RunTask {
     if (results.is_json()) results.json.end_array();
   }
 
-  void compare_labels(const Batch& batch, const Outcome& before, const Outcome& after, Results& results) {
+  void compare_labels(const Batch& batch, const Outcome& before, const Outcome& after,
+                      Results& results) {
     const ModelConfig& config = after_.config();
     const bool detect = config.task == Task::detect;
     const std::vector<std::string> labels =
@@ -301,7 +304,8 @@ class Against : public RunTask {
     }
   }
 
-  void compare_nll(const Batch& batch, const Outcome& before, const Outcome& after, Results& results) {
+  void compare_nll(const Batch& batch, const Outcome& before, const Outcome& after,
+                   Results& results) {
     double sums[2] = {};
     int64_t count = 0;
     for (size_t i = 0; i < before.values.size(); ++i) {
@@ -378,7 +382,8 @@ class Against : public RunTask {
   }
 
   /// Answers, and text that is written, before which stands what its first token would be.
-  void compare_text(const Batch& batch, const Outcome& before, const Outcome& after, Results& results) {
+  void compare_text(const Batch& batch, const Outcome& before, const Outcome& after,
+                    Results& results) {
     const bool same = before.shown == after.shown;
     changed_ += !same;
     const bool answers = options_.task == "answer";

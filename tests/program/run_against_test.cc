@@ -96,6 +96,38 @@ TEST(RunAgainst, ChangesAreDifferences) {
   EXPECT_NEAR(result["change"]["largest"].get<double>(), largest, 1e-6);
 }
 
+TEST(RunAgainst, FillsHaveTheCandidatesOfBoth) {
+  const std::vector<std::string> run = {"run",    golden_model_path("bert"),
+                                        "--json", "--task",
+                                        "fill",   "--mask",
+                                        "6",      "--top",
+                                        "3",      "--ids",
+                                        "5 6 7",  "--ids",
+                                        "6 8 6"};
+  const json before = run_json(run), after = run_json(run, {"--gate", "L0=0"});
+  const json both = run_json(run, {"--gate", "L0=0", "--against", "original"});
+  int masks = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const json& fills = both["results"][i]["change"]["fill"];
+    ASSERT_EQ(fills.size(), before["results"][i]["fill"].size());
+    for (size_t m = 0; m < fills.size(); ++m, ++masks) {
+      EXPECT_EQ(fills[m]["position"], before["results"][i]["fill"][m]["position"]);
+      for (const auto& [side, alone] : {std::pair("before", &before), std::pair("after", &after)}) {
+        for (const json& expected : (*alone)["results"][i]["fill"][m]["candidates"]) {
+          bool found = false;
+          for (const json& candidate : fills[m]["candidates"]) {
+            if (candidate["id"] != expected["id"]) continue;
+            EXPECT_NEAR(candidate[side], expected["probability"], 1e-5);
+            found = true;
+          }
+          EXPECT_TRUE(found) << side << " " << expected;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(masks, 3);
+}
+
 TEST(RunAgainst, AnotherModelHasTheSameTokens) {
   const json same = run_json(with_texts(
       "run", "bert", {"--json", "--task", "hidden", "--against", golden_model_path("bert")}));
