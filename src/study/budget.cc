@@ -17,7 +17,7 @@ constexpr double kUsualPasses = 100;
 constexpr double kPassesPerHead = 0.55;  // of models with so many heads that this is more
 
 // Passes that stages were measured to cost on texts of some hundred tokens and more.
-constexpr double kAttention = 4, kSimilarity = 4, kWeights = 4, kGradients = 4, kPrune = 8,
+constexpr double kAttention = 3, kSimilarity = 2, kWeights = 2, kGradients = 3, kPrune = 8,
                  kReport = 2;
 constexpr double kLabelled = 1.5, kCharacters = 4;  // passes over labelled text; of a token
 constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
@@ -25,7 +25,7 @@ constexpr double kFlexibleShare = 0.3;  // of the budget, which ablations and gr
 constexpr double kGroupShare = 0.3;     // of what ablations and groups get together
 constexpr double kThoroughGroups = 41;  // ablations of a group
 constexpr double kHeldOutRuns = 12;     // the model, the plan, ten random sets
-constexpr double kCurveRuns = 17, kThoroughCurveRuns = 96;
+constexpr double kCurveRuns = 14, kThoroughCurveRuns = 96;
 constexpr double kOutputRuns = 2;  // for neighbours and labels
 
 /// A pass is over the data that the loss is taken over, or over the texts where there is no loss.

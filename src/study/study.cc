@@ -330,7 +330,7 @@ class StudyRun {
         options.step = std::max<int64_t>(1, input_.model.heads() / 8);
         if (options.order == HeadOrder::greedy) options.curves.clear();
         options.draws = 2;
-        options.points = 5;
+        options.points = 4;
         options.more_points = 3;
       }
     }

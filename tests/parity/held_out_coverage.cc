@@ -2,7 +2,9 @@
 //
 // Splits sentences of one source at random, again and again: one part chooses a quarter of the
 // heads as a study does, one is held out, and the rest, at least ten times as much, says what the
-// cut really costs. docs/results/held_out.md has the command and the figures.
+// cut really costs. The ablations of all sentences are measured once; each choice of heads then
+// takes a pass over them. Choices may be fewer than splits: each then has several held-out halves.
+// docs/results/held_out.md has the command and the figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "core/shuffle.h"
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
+#include "headwise/core/seed.h"
 #include "headwise/judge/verdict.h"
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
@@ -33,6 +36,7 @@
 namespace headwise {
 namespace {
 
+enum : uint32_t { kHeldOut = 0xC07E };
 constexpr double kKeep = 0.75;
 constexpr int64_t kMostTokens = 64;  // of a sentence: longer ones are left out
 
@@ -109,11 +113,16 @@ class Coverage {
     ConfidenceInterval interval{}, naive{};        // of the held-out half; of the choosing one
   };
 
-  Split split(uint64_t seed) const {
+  /// The first seed draws the sentences that choose heads, the second the held-out ones.
+  Split split(uint64_t choice, uint64_t seed) {
     std::vector<int64_t> order(set_.size());
     std::iota(order.begin(), order.end(), 0);
-    Random random(seed);
+    Random random(choice);
     permute(order, random);
+    std::vector<int64_t> others(order.begin() + half_, order.end());
+    Random again(derived_seed(seed, 0, 0, kHeldOut));
+    permute(others, again);
+    std::ranges::copy(others, order.begin() + half_);
     const auto part = [&](int64_t begin, int64_t end) {
       std::vector<int64_t> numbers(order.begin() + begin, order.begin() + end);
       std::ranges::sort(numbers);
@@ -127,7 +136,9 @@ class Coverage {
     for (const std::string& head : made.drop) {
       kept[std::ranges::find(names_, head) - names_.begin()] = 0;
     }
-    const std::vector<double> values = losses(kept);
+    if (kept != kept_) values_of_kept_ = losses(kept);
+    kept_ = kept;
+    const std::vector<double>& values = values_of_kept_;
     const RatioEstimate naive = estimate(values, choosing), reported = estimate(values, held_out);
     if (seed == 0) check(chosen, choosing, held_out, reported);
     return {.chosen_on = naive.value,
@@ -216,18 +227,22 @@ class Coverage {
   SweepValues values_;
   std::vector<int64_t> tokens_;
   std::vector<std::vector<float>> embeddings_;  // fidelity: of the model itself
+  std::vector<uint8_t> kept_;                   // of the last split
+  std::vector<double> values_of_kept_;
 };
 
-void run(const std::string& folder, const std::string& file, int64_t half, int64_t splits) {
+void run(const std::string& folder, const std::string& file, int64_t half, int64_t splits,
+         int64_t choices) {
   const int64_t all = 12 * half;
-  const Coverage coverage(folder, file, half, all);
+  Coverage coverage(folder, file, half, all);
   int64_t held = 0, naive = 0;
   double chosen_on = 0, reported = 0, rest = 0;
   const auto within = [](const ConfidenceInterval& interval, double value) {
     return interval.low <= value && value <= interval.high;
   };
   for (int64_t s = 0; s < splits; ++s) {
-    const Coverage::Split split = coverage.split(static_cast<uint64_t>(s));
+    const Coverage::Split split =
+        coverage.split(static_cast<uint64_t>(s * choices / splits), static_cast<uint64_t>(s));
     held += within(split.interval, split.rest);
     naive += within(split.naive, split.rest);
     chosen_on += split.chosen_on / static_cast<double>(splits);
@@ -237,24 +252,26 @@ void run(const std::string& folder, const std::string& file, int64_t half, int64
   }
   std::cerr << '\n';
   std::cout << fmt::format(
-      "{} splits: {} sentences choose, {} are held out, {} remain\n"
+      "{} splits, {} choices of heads: {} sentences choose, {} are held out, {} remain\n"
       "the held-out interval holds the change over the rest in {} of {}\n"
       "the interval of the sentences that chose the heads does in {} of {}\n"
       "mean change: {:.6g} choosing, {:.6g} held out, {:.6g} rest\n",
-      splits, half, half, all - 2 * half, held, splits, naive, splits, chosen_on, reported, rest);
+      splits, choices, half, half, all - 2 * half, held, splits, naive, splits, chosen_on, reported,
+      rest);
 }
 
 }  // namespace
 }  // namespace headwise
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::cerr << "usage: held_out_coverage MODEL FILE SENTENCES_OF_A_HALF SPLITS\n";
+  if (argc != 5 && argc != 6) {
+    std::cerr << "usage: held_out_coverage MODEL FILE SENTENCES_OF_A_HALF SPLITS [CHOICES]\n";
     return 2;
   }
   try {
-    headwise::run(argv[1], argv[2], std::max(5L, std::atol(argv[3])),
-                  std::max(1L, std::atol(argv[4])));
+    const int64_t splits = std::max(1L, std::atol(argv[4]));
+    const int64_t choices = argc == 6 ? std::clamp<int64_t>(std::atol(argv[5]), 1, splits) : splits;
+    headwise::run(argv[1], argv[2], std::max(5L, std::atol(argv[3])), splits, choices);
   } catch (const std::exception& error) {
     std::cerr << "held_out_coverage: " << error.what() << '\n';
     return 1;
