@@ -2,6 +2,7 @@
 #include "report/first_head.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <tuple>
 
@@ -10,12 +11,14 @@
 namespace headwise {
 namespace {
 
-using Interest = std::tuple<bool, bool, bool, double>;  // data, words, matters, above the baseline
+/// Data, words, matters, how special, how far above the baseline.
+using Interest = std::tuple<bool, bool, bool, int64_t, double>;
 
 Interest interest_of(const Role& role, bool matters) {
-  const double lowest = role.shown.interval ? role.shown.interval->low : role.shown.value;
-  return {role.source == RoleSource::data, !role_kind(role.role).fixed, matters,
-          lowest - role.shown.baseline.value_or(0)};
+  const RoleKind& kind = role_kind(role.role);
+  const int64_t rank = &kind - role_kinds().data();  // from the special to the general
+  return {role.source == RoleSource::data, !kind.fixed, matters, -rank,
+          role.shown.value - role.shown.baseline.value_or(0)};
 }
 
 /// Heads by how much they matter; empty where that was not measured.

@@ -33,7 +33,7 @@ constexpr RoleSource kData = RoleSource::data, kProbes = RoleSource::probes;
 
 TEST(FirstHead, HasTheRoleFarthestAboveItsBaseline) {
   EXPECT_EQ(first_head(verdict_of({role_of("relation", 0.7, 0.6, kData),
-                                   role_of("coreference", 0.6, 0.2, kData),
+                                   role_of("relation", 0.6, 0.2, kData),
                                    role_of("relation", 0.5, 0.4, kData)})),
             "L0.H1");
 }
@@ -50,6 +50,13 @@ TEST(FirstHead, PrefersDataThenWordsThenImportance) {
   // Of three heads two are the first half: importance no longer separates them.
   EXPECT_EQ(first_head(verdict_of({strong, weak, on_probes}, {"L0.H1", "L0.H0", "L0.H2"})),
             "L0.H0");
+}
+
+TEST(FirstHead, PrefersSpecialRoles) {
+  EXPECT_EQ(first_head(verdict_of({role_of("rare", 0.9, 0.1, kData),
+                                   role_of("coreference", 0.6, 0.5, kData),
+                                   role_of("relation", 0.9, 0.1, kData)})),
+            "L0.H1");
 }
 
 TEST(FirstHead, MattersMostWhereNoneHasARole) {

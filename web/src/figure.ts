@@ -42,7 +42,12 @@ export function plot(options: Plot.PlotOptions & { label?: string }): SVGSVGElem
 /// Relations with their full names take much of the width, or two lines of a narrow screen.
 export const is_narrow = () => window.innerWidth < 560;
 export const relation_rows = () => (is_narrow() ? { height: 34, margin: 132 } : { height: 20, margin: 262 });
-export const relation_axis = () => Plot.axisY({ label: null, tickSize: 0, ...(is_narrow() ? { lineWidth: 10 } : {}) });
+export const relation_axis = () =>
+  Plot.axisY({
+    label: null,
+    tickSize: 0,
+    ...(is_narrow() ? { lineWidth: 10 } : { lineWidth: 21, textOverflow: "ellipsis" }),
+  });
 
 /// Says so where no interval excludes 0.
 export function if_all_include_zero(intervals: { low?: number; high?: number }[], what: string): string | undefined {

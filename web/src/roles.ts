@@ -129,26 +129,28 @@ const relations: { [relation: string]: string } = {
   vocative: "vocative",
   xcomp: "open clausal complement",
 };
-const subtypes: { [subtype: string]: string } = {
-  agent: "agent",
-  outer: "of an outer clause",
-  pass: "passive",
-  poss: "possessive",
-  preconj: "preconjunct",
-  predet: "predeterminer",
-  prt: "particle",
-  relcl: "relative clause",
-  tmod: "temporal",
-  npmod: "noun phrase",
-  unmarked: "unmarked",
+const subtypes: { [relation: string]: string } = {
+  "acl:relcl": "relative clause",
+  "advcl:relcl": "adverbial relative clause",
+  "aux:pass": "passive auxiliary",
+  "cc:preconj": "preconjunct",
+  "compound:prt": "phrasal verb particle",
+  "csubj:outer": "outer clausal subject",
+  "csubj:pass": "passive clausal subject",
+  "det:predet": "predeterminer",
+  "flat:foreign": "foreign words",
+  "nmod:poss": "possessive modifier",
+  "nmod:unmarked": "unmarked nominal modifier",
+  "nsubj:outer": "outer subject",
+  "nsubj:pass": "passive subject",
+  "obl:agent": "agent",
+  "obl:tmod": "temporal modifier",
+  "obl:unmarked": "unmarked oblique nominal",
 };
 
-/// "numeral modifier" of nummod; "nominal subject, passive" of nsubj:pass; "" of what is not Universal Dependencies.
-export function relation_name(relation: string): string {
-  const [base, subtype] = relation.split(":");
-  if (!relations[base]) return "";
-  return relations[base] + (subtype ? `, ${subtypes[subtype] ?? subtype}` : "");
-}
+/// "numeral modifier" of nummod; that of its base for an unknown subtype; "" of what is not Universal Dependencies.
+export const relation_name = (relation: string) =>
+  subtypes[relation] ?? relations[relation] ?? relations[relation.split(":")[0]] ?? "";
 /// "nummod: numeral modifier → head"; `way` is "to_head" or "to_dependent".
 export function relation_words(relation: string, way: string): string {
   const name = relation_name(relation),
