@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/closest_name.h"
 #include "headwise/core/error.h"
 #include "json_writer.h"
 #include "verb.h"
@@ -70,28 +70,13 @@ std::string help_command(const CLI::App& app) {
   return "--help";
 }
 
-/// How many letters must be changed, added or left out to make `to` of `from`.
-size_t distance(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < to.size(); ++j) {
-      const size_t changed = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 /// The name that was meant, if one is near; else where names are listed.
 std::string suggestion(std::string_view got, const std::vector<std::string>& names,
                        const std::string& help) {
-  const std::string& nearest = *std::ranges::min_element(
-      names, {}, [&](const std::string& name) { return distance(got, name); });
-  return distance(got, nearest) <= 2 ? fmt::format("did you mean {}?", nearest)
-                                     : fmt::format("headwise {}", help);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view nearest = closest_name(got, views);
+  return nearest.empty() ? fmt::format("headwise {}", help)
+                         : fmt::format("did you mean {}?", nearest);
 }
 
 /// The program and the verb that was chosen: both have options.
