@@ -65,13 +65,15 @@ void judge_evidence(const JudgeVerb& verb, const CommonOptions& common) {
     for (const std::string& head : heads_of_list(verdict, verb.explain)) {
       words += explain(verdict, head) + "\n";
     }
+    for (const std::string& role : roles_without_heads(verdict, verb.explain)) {
+      words += no_head_has(verdict, role) + "\n";
+    }
   }
   const std::string json = to_json(verdict);
   if (!common.out.empty()) write_file_whole(common.out, json);
   if (common.json) {
     deliver(screen, json);
   } else {
-    if (!verb.explain.empty() && words.empty()) words = "no head has this role\n";
     deliver(screen, words.empty() ? for_people(verdict, color, terminal_width()) : words);
   }
   if (!common.out.empty()) note(common, fmt::format("{} has the whole verdict", common.out));

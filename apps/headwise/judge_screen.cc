@@ -33,8 +33,25 @@ std::string painted(const std::string& text, uint32_t rgb, Color color) {
 }
 
 const RoleKind& main_role(const HeadVerdict& head) {
-  return role_kind(head.roles.empty() ? "unclear" : head.roles.front().role);
+  const Role* const role = head.main_role();
+  return role_kind(role == nullptr ? "unclear" : role->role);
 }
+
+bool on_probes_only(const HeadVerdict& head) {
+  const Role* const role = head.main_role();
+  return role != nullptr && role->source == RoleSource::probes;
+}
+
+/// The cell of a head: its letter, filled with the color of its role, or hollow behind a tilde.
+std::string cell(const HeadVerdict& head, Color color) {
+  const RoleKind& kind = main_role(head);
+  const char letter =
+      can_be_removed(head) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
+  if (on_probes_only(head)) return fmt::format("~{}", letter);
+  return painted(fmt::format(" {}", letter), kind.color, color);
+}
+
+constexpr const char* kHollow = "~ before a letter: seen on probe sentences only.";
 
 /// 1 of "L3.H1".
 int64_t number_of(const std::string& head) {
@@ -84,10 +101,7 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
         text += "  ";
         continue;
       }
-      const RoleKind& kind = main_role(*at->second);
-      const char letter =
-          can_be_removed(*at->second) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
-      text += painted(fmt::format(" {}", letter), kind.color, color);
+      text += cell(*at->second, color);
     }
     text += fmt::format("   {}", story(layer));
     if (layer.importance) text += fmt::format("; {:+.4f}", *layer.importance);
@@ -100,23 +114,47 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
 
 /// The letters that the grid has.
 std::string legend(const Verdict& verdict, Color color) {
-  std::map<std::string_view, int64_t> first;
-  bool any_small = false;
+  struct Counts {
+    int64_t filled = 0, hollow = 0;
+  };
+  std::map<std::string_view, Counts> heads;
+  bool any_small = false, any_hollow = false;
   for (const HeadVerdict& head : verdict.heads) {
-    ++first[main_role(head).name];
+    Counts& counts = heads[main_role(head).name];
+    ++(on_probes_only(head) ? counts.hollow : counts.filled);
     any_small = any_small || can_be_removed(head);
+    any_hollow = any_hollow || on_probes_only(head);
   }
   std::string text = "\n";
   for (const RoleKind& kind : role_kinds()) {
-    const auto at = first.find(kind.name);
-    if (at == first.end()) continue;
-    text += fmt::format("{} {:<12}{:>4}  {}\n",
+    const auto at = heads.find(kind.name);
+    if (at == heads.end()) continue;
+    const auto& [filled, hollow] = at->second;
+    text += fmt::format("{} {:<12}{:>4} {:<5} {}\n",
                         painted(fmt::format(" {} ", kind.letter), kind.color, color), kind.name,
-                        at->second, kind.meaning);
+                        filled, hollow == 0 ? "" : fmt::format("+ {}~", hollow), kind.meaning);
   }
   text += "Each head by its most special role; --explain LIST tells the others.";
   if (any_small) text += " Small letter: the model\ndoes without this head.";
+  if (any_hollow) text += fmt::format("\n{} These are not counted with the others.", kHollow);
   return text + "\n";
+}
+
+/// Why the verdict may be wrong, and which roles the evidence could not show.
+std::string cautions(const Verdict& verdict) {
+  std::string text;
+  for (const std::string& warning : verdict.warnings) text += fmt::format("\nwarning: {}", warning);
+  std::map<std::string_view, std::vector<std::string_view>> missing;  // by --measure
+  for (const RoleKind& kind : role_kinds()) {
+    const bool measured = std::ranges::find(verdict.measured, kind.name) != verdict.measured.end();
+    if (measured || kind.measured_by.empty() || kind.name == "alignment") continue;
+    missing[kind.measured_by].push_back(kind.name);
+  }
+  for (const auto& [measure, roles] : missing) {
+    text += fmt::format("\nnot measured: {} (headwise observe --measure {})",
+                        fmt::join(roles, ", "), measure);
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 /// "L5.H3 +0.0352  L5.H10 +0.0351 …", those that matter most first.
@@ -237,8 +275,8 @@ std::string categories(const Verdict& verdict) {
 std::string for_people(const Verdict& verdict, Color color, int64_t width) {
   return fmt::format("{}: {}, {} heads\n\n", verdict.model.name, verdict.model.architecture,
                      grouped(std::ssize(verdict.heads))) +
-         grid(verdict, color, width) + legend(verdict, color) + standings(verdict) +
-         rankings(verdict) + twins(verdict) + categories(verdict);
+         grid(verdict, color, width) + legend(verdict, color) + cautions(verdict) +
+         standings(verdict) + rankings(verdict) + twins(verdict) + categories(verdict);
 }
 
 std::string role_grid(const Verdict& verdict, Color color, int64_t width) {
@@ -255,8 +293,10 @@ std::string role_grid(const Verdict& verdict, Color color, int64_t width) {
     }
     line += (line.empty() ? "" : "   ") + entry;
   }
+  const bool any_hollow = std::ranges::any_of(verdict.heads, on_probes_only);
   return text + line +
-         "\nLower case: the head can be removed. Each head by its most special role.\n";
+         "\nLower case: the head can be removed. Each head by its most special role.\n" +
+         (any_hollow ? fmt::format("{}\n", kHollow) : "");
 }
 
 std::string role_table(Color color) {

@@ -29,21 +29,25 @@ std::string percent(double share) {
   return fmt::format("{:.{}f} %", value, std::abs(value) < 9.95 ? 1 : 0);
 }
 
-/// "relation 12, delimiter 9, …", the most frequent first.
-std::string counted_roles(const Verdict& verdict, int64_t& clear) {
-  std::map<std::string, int64_t> counts;
-  for (const HeadVerdict& head : verdict.heads) {
-    const std::string role = head.roles.empty() ? "unclear" : head.roles.front().role;
-    if (role == "unclear" || role == "noise") continue;
-    ++counts[role];
-    ++clear;
-  }
-  std::vector<std::pair<int64_t, std::string>> sorted;
-  for (const auto& [role, count] : counts) sorted.emplace_back(-count, role);
+/// "106 of 144 heads have one: relation 12, delimiter 9, …; 7 more on probe sentences only"
+std::string counted_roles(const Verdict& verdict) {
+  const RoleCounts counts = count_roles(verdict);
+  const auto sum = [](const std::map<std::string, int64_t>& roles) {
+    int64_t heads = 0;
+    for (const auto& [role, count] : roles) heads += count;
+    return heads;
+  };
+  std::vector<std::pair<int64_t, std::string>> sorted;  // the most frequent first
+  for (const auto& [role, count] : counts.main_data) sorted.emplace_back(-count, role);
   std::ranges::sort(sorted);
-  std::string text;
+  std::string text =
+      fmt::format("{} of {} heads have one", sum(counts.main_data), verdict.heads.size());
+  const char* before = ": ";
   for (const auto& [count, role] : sorted) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", role, -count);
+    text += fmt::format("{}{} {}", std::exchange(before, ", "), role, -count);
+  }
+  if (const int64_t more = sum(counts.main_probes); more > 0) {
+    text += fmt::format("; {} more on probe sentences only", more);
   }
   return text;
 }
@@ -117,16 +121,13 @@ void StudyProgressLine::clear() {
 
 std::string to_text(const Study& study, const std::string& out, bool verbose) {
   const Verdict& verdict = study.verdict;
-  int64_t clear = 0;
-  const std::string roles = counted_roles(verdict, clear);
   std::string text = fmt::format("{}: {}, {} layers, {} heads, {} parameters\n\n",
                                  verdict.model.name, verdict.model.architecture,
                                  verdict.layers.size(), grouped(std::ssize(verdict.heads)),
                                  grouped(std::llround(study.savings.parameters.before)));
   const StudyWords words = in_words(study);
   if (!words.support.empty()) text += labelled("", words.support) + labelled("", words.help) + "\n";
-  text += fmt::format("Roles         {} of {} heads have one: {}\n", clear, verdict.heads.size(),
-                      roles);
+  text += labelled("Roles", counted_roles(verdict));
   text += answers(study) + "\n";
   const std::filesystem::path folder = out;
   std::string end = fmt::format("{}: everything on one page, for any browser\n",

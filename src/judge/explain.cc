@@ -1,8 +1,9 @@
 // A head in plain words.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/judge/judge.h"
@@ -72,19 +73,30 @@ std::string words(const Role& role) {
   return fmt::format("{} ({} of its weight)", kind.meaning, share);
 }
 
+/// A change above 0 means that the loss rises.
 std::string standing_words(const Verdict& verdict, const HeadVerdict& head) {
   if (!head.importance.ablation_zero) return "; how much it matters was not measured";
   const Measure& ablation = *head.importance.ablation_zero;
-  std::string text =
-      fmt::format("; closing it {} the {} loss by {:.4f}", ablation.value < 0 ? "lowers" : "raises",
-                  verdict.loss_task, std::abs(ablation.value));
+  std::string text = fmt::format("; ablating it changes the {} loss by {:+.4f}", verdict.loss_task,
+                                 ablation.value);
   if (const auto& seen = ablation.interval) {
-    const bool lowers = ablation.value < 0;
-    text += fmt::format(" ({:.4f} to {:.4f})", lowers ? -seen->high : seen->low,
-                        lowers ? -seen->low : seen->high);
+    text += fmt::format(" ({:+.4f} to {:+.4f})", seen->low, seen->high);
   }
   if (head.standing) text += fmt::format(": {}", to_string(*head.standing));
   return text;
+}
+
+/// Roles on data before those on probes, then by how many more items are right than by the
+/// baseline.
+std::vector<const Role*> most_telling_first(const HeadVerdict& head) {
+  std::vector<const Role*> roles;
+  for (const Role& role : head.roles) roles.push_back(&role);
+  std::ranges::stable_sort(roles, {}, [](const Role* role) {
+    const double above = role->shown.value - role->shown.baseline.value_or(0);
+    return std::pair(role->source == RoleSource::probes,
+                     -above * static_cast<double>(role->shown.n));
+  });
+  return roles;
 }
 
 }  // namespace
@@ -92,9 +104,9 @@ std::string standing_words(const Verdict& verdict, const HeadVerdict& head) {
 std::string explain(const Verdict& verdict, std::string_view name) {
   const HeadVerdict& head = verdict.head(name);
   std::vector<std::string> parts;
-  for (const Role& role : head.roles) {
+  for (const Role* role : most_telling_first(head)) {
     if (parts.size() == kMostRoles) break;
-    parts.push_back(words(role) + (role.source == RoleSource::probes ? ", on the probes" : ""));
+    parts.push_back(words(*role) + (role->source == RoleSource::probes ? ", on the probes" : ""));
   }
   std::string text = fmt::format("{} {}", head.head, fmt::join(parts, "; "));
   if (head.roles.size() > parts.size()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/nearest_name.h"
 #include "core/trimmed.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
@@ -26,7 +27,8 @@ std::set<std::string_view> roles_named(std::string_view name) {
   for (const RoleKind& kind : role_kinds()) names.push_back(kind.name);
   throw Error({.what = "there is no such role",
                .got = fmt::format("\"{}\"", name),
-               .expected = fmt::format("{}", fmt::join(names, ", "))});
+               .expected = fmt::format("{}", fmt::join(names, ", ")),
+               .hint = did_you_mean(name, names)});
 }
 
 std::vector<std::string> heads_named(const Verdict& verdict, std::string_view name) {
@@ -50,6 +52,16 @@ std::vector<std::string> heads_named(const Verdict& verdict, std::string_view na
                .hint = proper.empty() ? "" : fmt::format("did you mean {}?", proper)});
 }
 
+std::vector<std::string_view> entries_of(std::string_view list) {
+  std::vector<std::string_view> entries;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    entries.push_back(trimmed(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return entries;
+}
+
 }  // namespace
 
 std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view role) {
@@ -64,16 +76,38 @@ std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view 
   return heads;
 }
 
+std::string no_head_has(const Verdict& verdict, std::string_view role) {
+  const std::set<std::string_view> roles = roles_named(role);
+  std::vector<const RoleKind*> missing;
+  for (const RoleKind& kind : role_kinds()) {
+    const bool measured = std::ranges::find(verdict.measured, kind.name) != verdict.measured.end();
+    if (roles.contains(kind.name) && !kind.measured_by.empty() && !measured) {
+      missing.push_back(&kind);
+    }
+  }
+  if (missing.size() < roles.size()) return fmt::format("no head has the role {}", role);
+  return fmt::format("the role {} was not measured: headwise observe --measure {}", role,
+                     missing.front()->measured_by);
+}
+
 std::vector<std::string> heads_of_list(const Verdict& verdict, std::string_view list) {
   std::vector<std::string> heads;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    for (std::string& head : heads_named(verdict, trimmed(list.substr(begin, end - begin)))) {
+  for (const std::string_view entry : entries_of(list)) {
+    for (std::string& head : heads_named(verdict, entry)) {
       if (std::ranges::find(heads, head) == heads.end()) heads.push_back(std::move(head));
     }
-    begin = end + 1;
   }
   return heads;
+}
+
+std::vector<std::string> roles_without_heads(const Verdict& verdict, std::string_view list) {
+  std::vector<std::string> roles;
+  for (const std::string_view entry : entries_of(list)) {
+    if (!entry.starts_with(kRole)) continue;
+    const std::string_view role = entry.substr(kRole.size());
+    if (heads_of_role(verdict, role).empty()) roles.emplace_back(role);
+  }
+  return roles;
 }
 
 }  // namespace headwise

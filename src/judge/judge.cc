@@ -208,6 +208,16 @@ std::vector<std::string> moved(std::map<std::string, std::vector<std::string>>& 
   return at == lists.end() ? std::vector<std::string>() : std::move(at->second);
 }
 
+/// A warning, if the texts have fewer tokens than roles need.
+std::optional<std::string> few_tokens(const Evidence& evidence) {
+  const auto text = evidence.corpora.find("text");
+  if (text == evidence.corpora.end() || text->second.tokens >= kFewTokens) return {};
+  return fmt::format(
+      "the texts have {} tokens, and roles on fewer than {} may be those of a few sentences: "
+      "observe more texts (--input)",
+      text->second.tokens, kFewTokens);
+}
+
 }  // namespace
 
 Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
@@ -238,6 +248,8 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
     if (head.roles.empty()) head.roles.push_back(without_role(head, verdict.tolerance));
     verdict.heads.push_back(std::move(head));
   }
+  verdict.measured = finder.measured();
+  if (auto warning = few_tokens(evidence)) verdict.warnings.push_back(*std::move(warning));
   verdict.clusters = std::move(twins.clusters);
   rank(verdict);
   verdict.categories = categories_of(verdict, evidence);

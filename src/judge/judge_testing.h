@@ -30,6 +30,15 @@ inline Measure share(double value, int64_t n, double baseline) {
   return {.value = value, .n = n, .interval = ConfidenceInterval{0, 1}, .baseline = baseline};
 }
 
+/// Four relations on probe sentences, as many as a role needs.
+inline void find_relations_on_probes(Evidence& evidence, const std::string& head, double value,
+                                     double baseline, int64_t n = 300) {
+  for (const char* name : {"relation/det/to_head", "relation/case/to_head", "relation/obj/to_head",
+                           "relation/obj/to_dependent"}) {
+    evidence.head(head).probes.add(name, share(value, n, baseline));
+  }
+}
+
 /// What closing the head costs, with an interval of ± spread.
 inline void close_head(Evidence& evidence, const std::string& head, double value,
                        double spread = 0.001) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "headwise/judge/judge.h"
 #include "observe/accuracy.h"
 #include "observe/race.h"
 #include "observe/repeated.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int64_t kOffsets = 17;                 // -8 to 8
 constexpr int64_t kWays = 2;                     // to show some roles: on data, on probes
+constexpr size_t kAgreeingRelations = 4;         // that a head needs on probes, with directions
+constexpr double kOneTest = 0.05;                // error of an interval of 95 %
 constexpr double kNearDiagonal = 1 - 0.9 * 0.9;  // share of a square within 0.1 of its diagonal
 
 /// "", "enc.", "dec." or "cross." of "cross.L3.H1".
@@ -83,6 +86,19 @@ std::string detail_of(std::string name) {
   return name;
 }
 
+/// Relations whose distance varies in real text, too, and that heads which find them in probe
+/// sentences find there: docs/results/probes.md.
+bool is_telling(std::string_view name) {
+  for (const std::string_view relation :
+       {"aux", "case", "det", "nmod:poss", "nsubj", "obj", "obl"}) {
+    if (name == fmt::format("relation/{}/to_head", relation) ||
+        name == fmt::format("relation/{}/to_dependent", relation)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 RoleFinder::RoleFinder(const Evidence& evidence, const std::map<std::string, double>& thresholds)
@@ -107,14 +123,31 @@ RoleFinder::RoleFinder(const Evidence& evidence, const std::map<std::string, dou
 
 std::vector<Role> RoleFinder::find(const HeadEvidence& head) const {
   std::vector<Role> roles;
-  add_dead(head, roles);
   add_positional(head, roles);
   add_repeated(head, roles);
   add_known(head, roles);
   add_alignment(head, roles);
   add_words(head, roles);
   add_places(head, roles);
+  add_dead(head, roles);
   return roles;
+}
+
+std::vector<std::string> RoleFinder::measured() const {
+  const auto has = [&](std::string_view wanted) {
+    const auto is_wanted = [&](const auto& one) {
+      return wanted.ends_with('/') ? one.first.starts_with(wanted) : one.first == wanted;
+    };
+    return !wanted.empty() && std::ranges::any_of(evidence_.heads, [&](const HeadEvidence& head) {
+      return std::ranges::any_of(head.measures, is_wanted) ||
+             std::ranges::any_of(head.probes, is_wanted);
+    });
+  };
+  std::vector<std::string> names;
+  for (const RoleKind& kind : role_kinds()) {
+    if (std::ranges::any_of(kind.measures, has)) names.emplace_back(kind.name);
+  }
+  return names;
 }
 
 /// On the data that was given, else on the probes.
@@ -156,6 +189,7 @@ void RoleFinder::add(const Claim& claim, const std::optional<Seen>& seen,
 
 void RoleFinder::add_dead(const HeadEvidence& head, std::vector<Role>& roles) const {
   const auto constancy = seen(head, "constancy");
+  if (constancy && constancy->measure.n < kFewTokens) return;
   add({.role = "dead", .least = threshold("dead")}, constancy, roles);
   const auto norm = seen(head, "contribution_norm");
   if (!constancy && norm && norm->measure.value == 0) {
@@ -212,24 +246,64 @@ void RoleFinder::add_repeated(const HeadEvidence& head, std::vector<Role>& roles
 /// What there are answers for.
 void RoleFinder::add_known(const HeadEvidence& head, std::vector<Role>& roles) const {
   add_accuracy(head, "coreference", {.role = "coreference", .baseline = 0.5}, roles);
+  if (head.measures.find("coreference") == nullptr) add_coreference_on_probes(head, roles);
   std::vector<Role> relations;
   for (const std::string& name : relations_) {
     add_accuracy(head, name,
                  {.role = "relation", .detail = detail_of(name), .choices = std::ssize(relations_)},
                  relations);
   }
+  add_relations_on_probes(head, relations);
   std::ranges::stable_sort(relations, std::ranges::greater(), [](const Role& role) {
     return (role.shown.value - *role.shown.baseline) / (1 - *role.shown.baseline);
   });
   roles.insert(roles.end(), relations.begin(), relations.end());
 }
 
+/// Every arrangement of the names must be right more often than not: a head that always takes the
+/// first, the second, the nearer or the farther name fails one of them.
+void RoleFinder::add_coreference_on_probes(const HeadEvidence& head,
+                                           std::vector<Role>& roles) const {
+  // A head that looks back sees no name behind the pronoun.
+  const bool back = looks_back_only(head);
+  const Measure* const all = head.probes.find(back ? "coreference/after" : "coreference");
+  if (all == nullptr || !all->baseline) return;
+  for (const char* part : {"coreference/before", "coreference/near", "coreference/far"}) {
+    if (back && std::string_view(part) == "coreference/before") continue;
+    const Measure* const measure = head.probes.find(part);
+    if (measure == nullptr || measure->value < threshold("coreference_parts")) return;
+  }
+  const double baseline = std::max(0.5, *all->baseline);
+  add({.role = "coreference",
+       .baseline = baseline,
+       .least = baseline + threshold("coreference_probes")},
+      Seen{.measure = *all, .source = RoleSource::probes}, roles);
+}
+
+/// Several relations and directions must agree. Each of them alone says little about real text,
+/// and to find several by luck is unlikely enough to need no wider intervals.
+void RoleFinder::add_relations_on_probes(const HeadEvidence& head, std::vector<Role>& roles) const {
+  std::vector<Role> found;
+  for (const std::string& name : relations_) {
+    const Measure* const measure = head.probes.find(name);
+    if (measure == nullptr || !measure->baseline || !is_telling(name)) continue;
+    if (head.measures.find(name) != nullptr) continue;  // data go before probes
+    const Claim claim{.role = "relation",
+                      .detail = detail_of(name),
+                      .baseline = *measure->baseline,
+                      .least = *measure->baseline + threshold("relation_probes")};
+    auto role = judged(claim, {.measure = *measure, .source = RoleSource::probes}, kOneTest);
+    if (role) found.push_back(*std::move(role));
+  }
+  if (found.size() >= kAgreeingRelations) roles.insert(roles.end(), found.begin(), found.end());
+}
+
 /// Two ways lead there, with half of the error each: to have been chosen on one half of the items
 /// and to hold on the other, or to hold on all of them as one of all heads.
 void RoleFinder::add_accuracy(const HeadEvidence& head, const std::string& name, Claim claim,
                               std::vector<Role>& roles) const {
-  const auto all = seen(head, name);
-  if (!all || !all->measure.baseline) return;
+  const Measure* const all = head.measures.find(name);
+  if (all == nullptr || !all->baseline) return;
   const double error = threshold("error") / 2 / static_cast<double>(claim.choices);
   const double floor = claim.baseline;
   const auto judge = [&](const Measure& measure, double allowed) {
@@ -239,15 +313,15 @@ void RoleFinder::add_accuracy(const HeadEvidence& head, const std::string& name,
     claim.baseline_high =
         measure.n > 0 ? wilson_interval(std::clamp(baseline, 0., 1.), measure.n, z).high : 0;
     claim.least = claim.baseline + thresholds_.at(std::string(claim.role));
-    return judged(claim, {.measure = measure, .source = all->source}, allowed);
+    return judged(claim, {.measure = measure}, allowed);
   };
-  const auto& best = all->source == RoleSource::probes ? evidence_.best_probes : evidence_.best;
   std::optional<Role> role;
-  if (const auto at = best.find(name); at != best.end() && at->second.head == head.head) {
+  const auto at = evidence_.best.find(name);
+  if (at != evidence_.best.end() && at->second.head == head.head) {
     role = judge(at->second.measured, error);
   }
   if (!role) {
-    role = judge(all->measure, error / static_cast<double>(std::ssize(evidence_.heads)));
+    role = judge(*all, error / static_cast<double>(std::ssize(evidence_.heads)));
   }
   if (role) roles.push_back(*std::move(role));
 }

@@ -11,6 +11,10 @@
 
 namespace headwise {
 
+/// Texts with fewer tokens than this are some forty sentences at most. Within one sentence many
+/// heads have much the same output everywhere, since all of its tokens attend to the same keys.
+inline constexpr int64_t kFewTokens = 1000;
+
 /// Gives a role where its score reaches the threshold, and where the interval of the score lies
 /// above the baseline. Intervals are wide enough for all heads and choices of one kind of role
 /// together (Bonferroni).
@@ -22,6 +26,9 @@ class RoleFinder {
   /// In the order of role_kinds(); relations by how much of what the baseline
   /// gets wrong they get right.
   std::vector<Role> find(const HeadEvidence& head) const;
+
+  /// The names of the roles that the evidence has measures for.
+  std::vector<std::string> measured() const;
 
  private:
   struct Seen {
@@ -46,6 +53,8 @@ class RoleFinder {
   void add_positional(const HeadEvidence& head, std::vector<Role>& roles) const;
   void add_repeated(const HeadEvidence& head, std::vector<Role>& roles) const;
   void add_known(const HeadEvidence& head, std::vector<Role>& roles) const;
+  void add_coreference_on_probes(const HeadEvidence& head, std::vector<Role>& roles) const;
+  void add_relations_on_probes(const HeadEvidence& head, std::vector<Role>& roles) const;
   void add_accuracy(const HeadEvidence& head, const std::string& name, Claim claim,
                     std::vector<Role>& roles) const;
   void add_words(const HeadEvidence& head, std::vector<Role>& roles) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/nearest_name.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
 #include "judge/thresholds.h"
@@ -13,26 +14,123 @@ namespace {
 
 // Related roles have related colours, which the colour-blind can tell from the others.
 constexpr RoleKind kRoles[] = {
-    {"dead", 'X', 0x8a8f98, "", true, "says the same everywhere, or adds nothing"},
-    {"previous", 'P', 0x2f6ea8, "positional", true, "looks at the previous token"},
-    {"next", 'N', 0x5d9ad0, "positional", true, "looks at the next token"},
-    {"self", 'S', 0x2f95a8, "positional", true, "looks at the token itself"},
-    {"offset", 'O', 0x5566bd, "positional", true, "looks at one other fixed offset"},
-    {"induction", 'I', 0x7d55a0, "", false, "looks at what followed the same token before"},
-    {"duplicate", 'U', 0xb08cc8, "", false, "looks at an earlier copy of the same token"},
-    {"coreference", 'C', 0xc3553f, "", false, "finds the name behind a pronoun"},
-    {"relation", 'R', 0xe3a32b, "syntactic", false,
-     "finds a syntactic relation, better than any fixed offset"},
-    {"alignment", 'A', 0x8bbf4a, "", false, "follows the order of the source, in cross attention"},
-    {"rare", 'T', 0x2f9a7c, "", false, "looks at the rarest token"},
-    {"semantic", 'M', 0x85c7ae, "", false, "looks at words of similar meaning"},
-    {"delimiter", 'D', 0xb79f70, "", true, "rests on special tokens and punctuation"},
-    {"first", 'F', 0x94805a, "", true, "looks at the first token"},
-    {"last", 'L', 0xd6c6a0, "", true, "looks at the last token"},
-    {"window", 'W', 0xa5cbe8, "", true, "stays within two tokens"},
-    {"broad", 'B', 0xbfc8d2, "", true, "looks nearly everywhere alike"},
-    {"noise", '-', 0xd9dee4, "", false, "no role, and the model does without it", true},
-    {"unclear", '?', 0xeceff2, "", false, "no role, yet it matters, or that is not known", true},
+    {"previous",
+     'P',
+     0x2f6ea8,
+     "positional",
+     true,
+     "looks at the previous token",
+     {"offset_share/"},
+     "attention"},
+    {"next",
+     'N',
+     0x5d9ad0,
+     "positional",
+     true,
+     "looks at the next token",
+     {"offset_share/"},
+     "attention"},
+    {"self",
+     'S',
+     0x2f95a8,
+     "positional",
+     true,
+     "looks at the token itself",
+     {"offset_share/"},
+     "attention"},
+    {"offset",
+     'O',
+     0x5566bd,
+     "positional",
+     true,
+     "looks at one other fixed offset",
+     {"offset_share/"},
+     "attention"},
+    {"induction",
+     'I',
+     0x7d55a0,
+     "",
+     false,
+     "looks at what followed the same token before",
+     {"induction"},
+     "attention"},
+    {"duplicate",
+     'U',
+     0xb08cc8,
+     "",
+     false,
+     "looks at an earlier copy of the same token",
+     {"duplicate"},
+     "attention"},
+    {"coreference",
+     'C',
+     0xc3553f,
+     "",
+     false,
+     "finds the name behind a pronoun",
+     {"coreference"},
+     "linguistic"},
+    {"relation",
+     'R',
+     0xe3a32b,
+     "syntactic",
+     false,
+     "finds a syntactic relation, better than any fixed offset",
+     {"relation/"},
+     "linguistic"},
+    {"alignment",
+     'A',
+     0x8bbf4a,
+     "",
+     false,
+     "follows the order of the source, in cross attention",
+     {"alignment", "diagonal"},
+     "attention"},
+    {"rare",
+     'T',
+     0x2f9a7c,
+     "",
+     false,
+     "looks at the rarest token",
+     {"rare_share", "rare_word"},
+     "attention"},
+    {"semantic",
+     'M',
+     0x85c7ae,
+     "",
+     false,
+     "looks at words of similar meaning",
+     {"semantic", "same_field"},
+     "attention"},
+    {"delimiter",
+     'D',
+     0xb79f70,
+     "",
+     true,
+     "rests on special tokens and punctuation",
+     {"mass_special", "mass_punctuation"},
+     "attention"},
+    {"first", 'F', 0x94805a, "", true, "looks at the first token", {"mass_first"}, "attention"},
+    {"last", 'L', 0xd6c6a0, "", true, "looks at the last token", {"mass_last"}, "attention"},
+    {"window", 'W', 0xa5cbe8, "", true, "stays within two tokens", {"mass_window"}, "attention"},
+    {"broad",
+     'B',
+     0xbfc8d2,
+     "",
+     true,
+     "looks nearly everywhere alike",
+     {"entropy_ratio"},
+     "attention"},
+    {"dead",
+     'X',
+     0x8a8f98,
+     "",
+     true,
+     "says the same everywhere, or adds nothing",
+     {"constancy", "contribution_norm"},
+     "attention"},
+    {"noise", '-', 0xd9dee4, "", false, "no role, and the model does without it"},
+    {"unclear", '?', 0xeceff2, "", false, "no role, yet it matters, or that is not known"},
 };
 
 constexpr StandingKind kStandings[] = {
@@ -50,7 +148,10 @@ constexpr Threshold kThresholds[] = {
     {"delimiter", 0.6, "weight on special tokens and punctuation"},
     {"broad", 0.85, "entropy, of the most that there could be"},
     {"relation", 0.1, "accuracy above that of the best fixed offset"},
+    {"relation_probes", 0.05, "the same on probe sentences, for each of at least four relations"},
     {"coreference", 0.15, "accuracy above that of the nearest name, and above a half"},
+    {"coreference_probes", 0.25, "the same on probe sentences"},
+    {"coreference_parts", 0.55, "accuracy on probe sentences of every arrangement of the names"},
     {"rare", 0.25, "share of rows above chance whose largest weight is on the rarest token"},
     {"semantic", 0.25, "correlation of weights with the likeness of tokens"},
     {"same_field", 0.25, "share above chance of probe words that find one of their field"},
@@ -65,11 +166,15 @@ constexpr Threshold kThresholds[] = {
     {"freeze", 0.5, "layers: more than this share of heads have fixed roles only"},
 };
 
+/// An error that lists the names of a table, with the one that was probably meant.
 template <class Table>
-std::string names_of(const Table& table) {
+ErrorDetail unknown_name(const char* what, std::string_view got, const Table& table) {
   std::vector<std::string_view> names;
   for (const auto& entry : table) names.push_back(entry.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return {.what = what,
+          .got = fmt::format("\"{}\"", got),
+          .expected = fmt::format("{}", fmt::join(names, ", ")),
+          .hint = did_you_mean(got, names)};
 }
 
 }  // namespace
@@ -79,9 +184,7 @@ std::span<const RoleKind> role_kinds() { return kRoles; }
 const RoleKind& role_kind(std::string_view name) {
   const auto at = std::ranges::find(kRoles, name, &RoleKind::name);
   if (at != std::end(kRoles)) return *at;
-  throw Error({.what = "there is no such role",
-               .got = fmt::format("\"{}\"", name),
-               .expected = names_of(kRoles)});
+  throw Error(unknown_name("there is no such role", name, kRoles));
 }
 
 std::span<const StandingKind> standing_kinds() { return kStandings; }
@@ -101,9 +204,7 @@ std::map<std::string, double> threshold_values(const std::map<std::string, doubl
   for (const auto& [name, value] : changed) {
     const auto at = values.find(name);
     if (at == values.end()) {
-      throw Error({.what = "there is no such threshold",
-                   .got = fmt::format("\"{}\"", name),
-                   .expected = names_of(kThresholds)});
+      throw Error(unknown_name("there is no such threshold", name, kThresholds));
     }
     if (!(value >= 0 && value <= 1)) {
       throw Error({.what = "a threshold is out of range",

@@ -155,6 +155,16 @@ TEST(Roles, AHeadThatAddsNothingIsDead) {
   EXPECT_EQ(verdict.head("L0.H0").roles[0].detail, "adds nothing");
 }
 
+TEST(Roles, DeadHeadsNeedTokensAndStandBehindOtherRoles) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  see(evidence, "L0.H0", "constancy", 0.99, 999);
+  EXPECT_THAT(role_names(judge(evidence), "L0.H0"), ElementsAre("unclear"));
+  see(evidence, "L0.H0", "constancy", 0.99, 1000);
+  EXPECT_THAT(role_names(judge(evidence), "L0.H0"), ElementsAre("dead"));
+  see(evidence, "L0.H0", "entropy_ratio", 0.9);
+  EXPECT_THAT(role_names(judge(evidence), "L0.H0"), ElementsAre("broad", "dead"));
+}
+
 TEST(Roles, RareTokensAreBesideChance) {
   Evidence evidence = evidence_of({"L0.H0", "L0.H1"});
   for (const char* head : {"L0.H0", "L0.H1"}) see(evidence, head, "rare_chance", 0.2);
@@ -234,13 +244,46 @@ TEST(Roles, ChoosingAmongManyRelationsIsAllowedFor) {
 
 TEST(Roles, DataGoBeforeProbes) {
   Evidence evidence = evidence_of({"L0.H0"});
-  HeadEvidence& head = evidence.head("L0.H0");
-  head.probes.add("relation/obj/to_head", share(0.9, 300, 0.3));
+  find_relations_on_probes(evidence, "L0.H0", 0.9, 0.3);
   Verdict verdict = judge(evidence);
   ASSERT_TRUE(verdict.head("L0.H0").has("relation"));
   EXPECT_EQ(verdict.head("L0.H0").roles[0].source, RoleSource::probes);
-  head.measures.add("relation/obj/to_head", share(0.2, 300, 0.3));
+  evidence.head("L0.H0").measures.add("relation/obj/to_head", share(0.2, 300, 0.3));
   EXPECT_FALSE(judge(evidence).head("L0.H0").has("relation"));
+}
+
+TEST(Roles, OfRelationsOnProbesNeedFourThatAgree) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  Measures& probes = evidence.head("L0.H0").probes;
+  const auto roles = [&] { return judge(evidence).head("L0.H0").roles.size(); };
+  for (const char* name : {"det/to_head", "case/to_head", "obj/to_head"}) {
+    probes.add(std::string("relation/") + name, share(0.9, 300, 0.3));
+  }
+  probes.add("relation/amod/to_head", share(0.9, 300, 0.3));     // beside its noun in real text
+  probes.add("relation/nsubj/to_head", share(0.349, 300, 0.3));  // below the threshold
+  probes.add("relation/aux/to_head", share(0.36, 100, 0.3));     // not surely
+  EXPECT_EQ(judge(evidence).head("L0.H0").roles[0].role, "unclear");
+  probes.add("relation/obl/to_dependent", share(0.36, 900, 0.3));
+  EXPECT_EQ(roles(), 4u);
+}
+
+TEST(Roles, OfCoreferenceOnProbesNeedEveryArrangement) {
+  const auto roles = [](double all, double before, double near, double far, bool causal) {
+    Evidence evidence = evidence_of({"L0.H0"});
+    HeadEvidence& head = evidence.head("L0.H0");
+    head.probes.add(causal ? "coreference/after" : "coreference", share(all, 400, 0.5));
+    head.probes.add("coreference/before", share(before, 100, 0));
+    head.probes.add("coreference/near", share(near, 200, 1));
+    head.probes.add("coreference/far", share(far, 100, 0));
+    if (causal) head.probes.add("mass_previous", share(0.1, 100, 0));
+    return role_names(judge(evidence), "L0.H0");
+  };
+  EXPECT_THAT(roles(0.76, 0.6, 0.9, 0.6, false), ElementsAre("coreference"));
+  EXPECT_THAT(roles(0.74, 0.6, 0.9, 0.6, false), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.76, 0.54, 0.9, 0.7, false), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.76, 0.7, 0.54, 0.9, false), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.76, 0.7, 0.9, 0.54, false), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.76, 0, 0.8, 0.7, true), ElementsAre("coreference"));  // sees no later name
 }
 
 TEST(Roles, RelationsStandByWhatTheyAddToTheBaseline) {
@@ -296,9 +339,10 @@ TEST(RoleKinds, HaveALetterEach) {
   std::set<char> letters;
   for (const RoleKind& kind : role_kinds()) EXPECT_TRUE(letters.insert(kind.letter).second);
   EXPECT_EQ(role_kind("previous").group, "positional");
-  EXPECT_TRUE(role_kind("unclear").none && role_kind("noise").none);
-  EXPECT_FALSE(role_kind("dead").none);
+  EXPECT_TRUE(role_kind("unclear").none() && role_kind("noise").none());
+  EXPECT_FALSE(role_kind("dead").none());
   EXPECT_THAT(error_of([] { role_kind("prev"); }).expected, HasSubstr("previous"));
+  EXPECT_EQ(error_of([] { role_kind("relations"); }).hint, "did you mean relation?");
 }
 
 }  // namespace

@@ -102,6 +102,8 @@ class VerdictReader {
     for (const std::string& name : thresholds.names()) {
       verdict.thresholds[name] = thresholds.number(name);
     }
+    if (root_.has("measured")) verdict.measured = root_.texts("measured");
+    if (root_.has("warnings")) verdict.warnings = root_.texts("warnings");
     for (const JsonObject& head : root_.objects("heads")) {
       verdict.heads.push_back(read_head(head));
       if (!known_.insert(verdict.heads.back().head).second) {
@@ -263,6 +265,31 @@ const HeadVerdict& Verdict::head(std::string_view name) const {
                                : fmt::format("{} to {}", heads.front().head, heads.back().head)});
 }
 
+const Role* HeadVerdict::main_role() const {
+  if (roles.empty()) return nullptr;
+  const auto on_data = std::ranges::find(roles, RoleSource::data, &Role::source);
+  return on_data != roles.end() ? &*on_data : &roles.front();
+}
+
+RoleCounts count_roles(const Verdict& verdict) {
+  RoleCounts counts;
+  for (const HeadVerdict& head : verdict.heads) {
+    std::set<std::string> data, probes;  // a head may have a role for several relations
+    for (const Role& role : head.roles) {
+      if (role_kind(role.role).measured_by.empty()) continue;
+      (role.source == RoleSource::data ? data : probes).insert(role.role);
+    }
+    for (const std::string& role : data) ++counts.data[role];
+    for (const std::string& role : probes) {
+      if (!data.contains(role)) ++counts.probes[role];
+    }
+    if (data.empty() && probes.empty()) continue;
+    const Role& main = *head.main_role();
+    ++(main.source == RoleSource::data ? counts.main_data : counts.main_probes)[main.role];
+  }
+  return counts;
+}
+
 std::string_view to_string(RoleSource source) {
   return source == RoleSource::probes ? "probes" : "data";
 }
@@ -278,6 +305,8 @@ std::string to_json(const Verdict& verdict) {
   }
   json["tolerance"] = verdict.tolerance;
   json["thresholds"] = verdict.thresholds;
+  json["measured"] = verdict.measured;
+  json["warnings"] = verdict.warnings;
   for (const char* list : {"heads", "clusters", "categories", "layers"}) json[list] = Json::array();
   for (const HeadVerdict& head : verdict.heads) json["heads"].push_back(json_of(verdict, head));
   for (const Cluster& cluster : verdict.clusters) json["clusters"].push_back(cluster);

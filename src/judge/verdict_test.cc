@@ -163,7 +163,7 @@ Evidence everything() {
     see(evidence, head, "confidence", 0.3);
   }
   see(evidence, "L0.H0", "offset_share/-2", 0.95);
-  evidence.head("L0.H1").probes.add("relation/det/to_head", share(0.9, 300, 0.5));
+  find_relations_on_probes(evidence, "L0.H1", 0.9, 0.5);
   evidence.pairs["synergy"]["L0"] = matrix_of(kFour, 0, {{{0, 1}, 0.02}});
   evidence.groups.push_back({.name = "role:positional", .heads = {"L0.H0"}});
   evidence.groups.back().measures.add("above_random", {.value = 0.9, .n = 20});
@@ -227,9 +227,32 @@ TEST(HeadsOfRoles, KnowRolesAndGroups) {
   EXPECT_THAT(heads_of_role(verdict, "syntactic"), IsEmpty());
   EXPECT_THAT(heads_of_role(judge(everything()), "syntactic"), ElementsAre("L0.H1"));
   const ErrorDetail error = error_of([&] { heads_of_role(verdict, "possitional"); });
+  EXPECT_THAT(error.hint, HasSubstr("did you mean positional?"));
   EXPECT_THAT(error.expected, HasSubstr("positional"));
   EXPECT_THAT(error.expected, HasSubstr("delimiter"));
   EXPECT_THAT(error_of([&] { heads_of_role(verdict, ""); }).expected, HasSubstr("delimiter"));
+}
+
+TEST(HeadsOfRoles, ThatNoHeadHasAreNotThoseThatWereNotMeasured) {
+  Evidence evidence = positional();
+  Verdict verdict = judge(evidence);
+  EXPECT_EQ(no_head_has(verdict, "broad"),
+            "the role broad was not measured: headwise observe --measure attention");
+  EXPECT_THAT(no_head_has(verdict, "syntactic"), HasSubstr("--measure linguistic"));
+  EXPECT_EQ(no_head_has(verdict, "noise"), "no head has the role noise");
+  see(evidence, "L0.H3", "entropy_ratio", 0.1);
+  verdict = judge(evidence);
+  EXPECT_EQ(no_head_has(verdict, "broad"), "no head has the role broad");
+  EXPECT_THAT(roles_without_heads(verdict, "role:broad,L0.H1,role:first"), ElementsAre("broad"));
+  EXPECT_THAT(verdict.measured,
+              ElementsAre("previous", "next", "self", "offset", "first", "broad"));
+}
+
+TEST(Warnings, SayThatTheTextsAreShort) {
+  Evidence evidence = positional();
+  EXPECT_THAT(judge(evidence).warnings, IsEmpty());
+  evidence.corpora["text"].tokens = 12;
+  EXPECT_THAT(judge(evidence).warnings, ElementsAre(HasSubstr("have 12 tokens")));
 }
 
 TEST(HeadsOfLists, AreHeadsLayersAndRoles) {
@@ -242,12 +265,45 @@ TEST(HeadsOfLists, AreHeadsLayersAndRoles) {
   EXPECT_THAT(error_of([&] { heads_of_list(verdict, "L0,"); }).expected, HasSubstr("L0.H0"));
 }
 
+TEST(Explanations, SayTheMostTellingRoleFirst) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  find_relations_on_probes(evidence, "L0.H0", 0.95, 0.2, 3000);
+  see(evidence, "L0.H0", "mass_window", 0.7, 100);
+  see(evidence, "L0.H0", "mass_first", 0.7);
+  const std::string words = explain(judge(evidence), "L0.H0");
+  EXPECT_LT(words.find("first token"), words.find("within two tokens"));
+  EXPECT_LT(words.find("within two tokens"), words.find("on the probes"));
+}
+
+TEST(Explanations, ShowChangesOfTheLossWithTheirSign) {
+  Evidence evidence = evidence_of({"L0.H0"});
+  close_head(evidence, "L0.H0", -0.1);
+  EXPECT_THAT(explain(judge(evidence), "L0.H0"), HasSubstr("by -0.1000 (-0.1010 to -0.0990)"));
+}
+
+TEST(RoleCounts, AreByWhereARoleWasSeen) {
+  Evidence evidence = evidence_of({"L0.H0", "L0.H1", "L0.H2", "L0.H3"});
+  find_relations_on_probes(evidence, "L0.H0", 0.95, 0.2, 3000);
+  see(evidence, "L0.H0", "mass_first", 0.9);
+  find_relations_on_probes(evidence, "L0.H1", 0.95, 0.2, 3000);
+  evidence.head("L0.H2").measures.add("relation/obj/to_head", share(0.95, 3000, 0.2));
+  const Verdict verdict = judge(evidence);
+  const RoleCounts counts = count_roles(verdict);
+  using Counts = std::map<std::string, int64_t>;
+  EXPECT_EQ(counts.data, (Counts{{"first", 1}, {"relation", 1}}));
+  EXPECT_EQ(counts.probes, (Counts{{"relation", 2}}));
+  EXPECT_EQ(counts.main_data, (Counts{{"first", 1}, {"relation", 1}}));
+  EXPECT_EQ(counts.main_probes, (Counts{{"relation", 1}}));
+  EXPECT_EQ(verdict.head("L0.H0").main_role()->role, "first");  // data before probes
+  EXPECT_EQ(verdict.head("L0.H3").main_role()->role, "unclear");
+}
+
 TEST(Explanations, SayItInOneSentence) {
   const Verdict verdict = judge(everything());
   EXPECT_EQ(explain(verdict, "L0.H0"),
             "L0.H0 looks at the token at offset -2 (largest weight there in 95 % of 2000 rows); "
-            "closing it raises the lm loss by 0.0010 (0.0000 to 0.0020): replaceable; L0.H1 could "
-            "stand in for it; L0.H1 backs it up.");
+            "ablating it changes the lm loss by +0.0010 (+0.0000 to +0.0020): replaceable; L0.H1 "
+            "could stand in for it; L0.H1 backs it up.");
   EXPECT_THAT(explain(verdict, "L0.H1"),
               HasSubstr("finds what det words belong to (right in 90 % of 300; best fixed offset "
                         "50 %), on the probes"));

@@ -15,12 +15,17 @@
 namespace headwise {
 namespace {
 
+/// Sets of items: those with the pronoun before the right name, and those with it after that name,
+/// also split by whether the right name is the nearest one.
+enum Part { kAll, kBefore, kAfter, kNear, kFar, kParts };
+constexpr std::array<const char*, kParts> kPartNames = {"coreference", "coreference/before",
+                                                        "coreference/after", "coreference/near",
+                                                        "coreference/far"};
+
 /// The tokens of the pronoun and of both names; none if one of them has no tokens.
 struct ItemTokens {
   TokenSpan pronoun{}, right{}, wrong{};
-  int32_t half = 0;  // among all items
-  int32_t part = 0;  // 0: the pronoun is before the right name, 1: after it
-  int32_t half_of_part = 0;
+  std::array<int32_t, kParts> half{};  // of each part; -1: the item is not in it
 };
 
 /// What a pronoun gives to both names. The sum over its tokens does for their mean.
@@ -66,16 +71,14 @@ class Coreference : public Watcher {
   explicit Coreference(const WatchContext& context)
       : context_(context),
         heads_(heads_within_text(context)),
-        all_("coreference", context.model.heads()),
-        parts_{NamedItems("coreference/before", context.model.heads()),
-               NamedItems("coreference/after", context.model.heads())} {
+        parts_(named_parts(context.model.heads())) {
     for (const ObservedText& text : context.corpus.texts) {
       items_.push_back(text.item == nullptr ? ItemTokens{} : add(*text.item, text.encoding));
     }
-    for (NamedItems* items : {&all_, &parts_[0], &parts_[1]}) items->set_baseline();
+    for (NamedItems& part : parts_) part.set_baseline();
   }
 
-  bool has_items() const { return all_.answers.all() > 0; }
+  bool has_items() const { return parts_[kAll].answers.all() > 0; }
 
   void begin(const WatchedBatch& batch) override { batch_ = &batch; }
 
@@ -108,8 +111,8 @@ class Coreference : public Watcher {
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
-    report(all_.answers, context_, heads_, heads, evidence);
-    for (const NamedItems& part : parts_) part.answers.add_to(heads_, heads);
+    report(parts_[kAll].answers, context_, heads_, heads, evidence);
+    for (int part = kBefore; part < kParts; ++part) parts_[part].answers.add_to(heads_, heads);
   }
 
  private:
@@ -123,21 +126,30 @@ class Coreference : public Watcher {
     }
     const bool nearest = distance(item.text, item.pronoun, item.right) <
                          distance(item.text, item.pronoun, item.wrong);
-    tokens.half = all_.add(nearest);
-    tokens.part = item.pronoun.begin < item.right.begin ? 0 : 1;
-    tokens.half_of_part = parts_[tokens.part].add(nearest);
+    const bool before = item.pronoun.begin < item.right.begin;
+    const std::array<bool, kParts> is_in = {true, before, !before, !before && nearest,
+                                            !before && !nearest};
+    for (int part = 0; part < kParts; ++part) {
+      tokens.half[part] = is_in[part] ? parts_[part].add(nearest) : -1;
+    }
     return tokens;
   }
 
+  static std::vector<NamedItems> named_parts(int64_t heads) {
+    std::vector<NamedItems> parts;
+    for (const char* name : kPartNames) parts.emplace_back(name, heads);
+    return parts;
+  }
+
   void count_right(const ItemTokens& item, int64_t head) {
-    ++all_.answers.right[head][item.half];
-    ++parts_[item.part].answers.right[head][item.half_of_part];
+    for (int part = 0; part < kParts; ++part) {
+      if (item.half[part] >= 0) ++parts_[part].answers.right[head][item.half[part]];
+    }
   }
 
   const WatchContext& context_;
   std::vector<uint8_t> heads_;
-  NamedItems all_;
-  std::array<NamedItems, 2> parts_;
+  std::vector<NamedItems> parts_;  // [kParts]
   std::vector<ItemTokens> items_;  // of the corpus
   const WatchedBatch* batch_ = nullptr;
 };

@@ -40,7 +40,7 @@ std::string first_head(const Verdict& verdict) {
   Interest most;
   for (const HeadVerdict& head : verdict.heads) {
     for (const Role& role : head.roles) {
-      if (role_kind(role.role).none) continue;
+      if (role_kind(role.role).none()) continue;
       const Interest interest = interest_of(role, first_half.contains(head.head));
       if (!best.empty() && interest <= most) continue;
       best = head.head;

@@ -129,7 +129,7 @@ Json vocabulary() {
                      {"color", fmt::format("#{:06x}", kind.color)},
                      {"group", kind.group},
                      {"meaning", kind.meaning},
-                     {"none", kind.none}});
+                     {"none", kind.none()}});
   }
   for (const StandingKind& kind : standing_kinds()) {
     standings.push_back({{"standing", to_string(kind.standing)},

@@ -3,7 +3,6 @@
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "headwise/core/parallel.h"
@@ -55,11 +54,9 @@ Json json_of(const Savings& savings) {
 std::string to_json(const Study& study, const StudyOptions& options) {
   const Verdict& verdict = study.verdict;
   const StudyWords words = in_words(study);
-  std::map<std::string, int64_t> roles, standings;
+  const RoleCounts roles = count_roles(verdict);
+  std::map<std::string, int64_t> standings;
   for (const HeadVerdict& head : verdict.heads) {
-    std::set<std::string> own;  // a head may have a role for several relations
-    for (const Role& role : head.roles) own.insert(role.role);
-    for (const std::string& role : own) ++roles[role];
     if (head.standing) ++standings[std::string(to_string(*head.standing))];
   }
   Json json = {{"schema", 1},
@@ -67,7 +64,8 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                {"architecture", verdict.model.architecture},
                {"sha256", verdict.model.sha256},
                {"heads", verdict.heads.size()},
-               {"roles", roles},
+               {"roles", roles.data},
+               {"probe_roles", roles.probes},
                {"standings", standings},
                {"undecided",
                 {{"heads", study.undecided.heads},

@@ -102,16 +102,24 @@ const Verb& ProbeGrammar::verb_among_people(bool giving) {
   return fresh_verb(list);
 }
 
-/// A verb and the kind of something that people have, which is its subject or its object.
-std::pair<const Verb*, std::string> ProbeGrammar::verb_of_owned(bool subject) {
+/// A verb of people and the kind of something that they have, which is its object; or null.
+std::pair<const Verb*, std::string> ProbeGrammar::verb_of_owned() {
   std::vector<std::pair<const Verb*, std::string>> list;
   for (const Verb& verb : words_.verbs) {
-    if (!verb.recipient.empty() || (!subject && !holds(verb.subject, kPerson))) continue;
-    for (const std::string& kind : subject ? verb.subject : verb.object) {
+    if (!verb.recipient.empty() || !holds(verb.subject, kPerson)) continue;
+    for (const std::string& kind : verb.object) {
       if (holds(words_.possessed, kind)) list.emplace_back(&verb, kind);
     }
   }
   return list.empty() ? std::pair<const Verb*, std::string>() : pick(list);
+}
+
+const Verb* ProbeGrammar::reflexive_verb() {
+  std::vector<const Verb*> list;
+  for (const Verb* verb : transitive_) {
+    if (verb->reflexive && holds(verb->subject, kPerson)) list.push_back(verb);
+  }
+  return list.empty() ? nullptr : &fresh_verb(list);
 }
 
 /// Auxiliaries that go with the tense and the verb, or null.

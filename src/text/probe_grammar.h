@@ -75,7 +75,10 @@ class ProbeGrammar {
   Clause clause(ClauseParts parts);
   const Verb& verb_of_people(VerbForm needed = VerbForm::infinitive);
   const Verb& verb_among_people(bool giving);  // "helped", or "gave" if there is such a verb
-  std::pair<const Verb*, std::string> verb_of_owned(bool subject);  // null: there is none
+  std::pair<const Verb*, std::string> verb_of_owned();  // with a thing of people as its object
+  const Verb* reflexive_verb();  // "washed", as in "washed herself"; null: there is none
+  /// ", who greeted Mary," behind a name. False if the language has no such clauses.
+  bool add_relative_about(Nominal& nominal, Nominal other);
   void subordinate(Phrase& clause);
   bool has_subordinators() const { return !words_.subordinators.empty(); }
   static Phrase ended(Clause clause, const char* mark = ".");

@@ -203,8 +203,9 @@ class LexiconReader {
   }
 
   static PronounForms pronoun(const JsonObject& object, bool possessive) {
-    object.only({"subject", "object", "possessive"});
+    object.only({"subject", "object", "possessive", "reflexive"});
     PronounForms result{.subject = word(object, "subject"), .object = word(object, "object")};
+    if (object.has("reflexive")) result.reflexive = word(object, "reflexive");
     if (possessive) result.possessive = forms(object, "possessive", object.value("possessive"));
     return result;
   }
@@ -264,7 +265,7 @@ class LexiconReader {
 
   void read_verb(const JsonObject& object) {
     object.only({"present", "past", "infinitive", "participle", "gerund", "subject", "object",
-                 "recipient", "adverbs", "obliques"});
+                 "recipient", "adverbs", "obliques", "reflexive"});
     Verb verb{.present = forms(object, "present", object.value("present")),
               .past = forms(object, "past", object.value("past")),
               .infinitive = word(object, "infinitive"),
@@ -276,6 +277,7 @@ class LexiconReader {
       verb.recipient = kinds(object, "recipient");
       object.value("object");  // whoever gets something gets something
     }
+    verb.reflexive = object.optional_boolean("reflexive").value_or(false);
     verb.adverbs = optional_list(object, "adverbs");
     verb.obliques = optional_list(object, "obliques");
     for (const std::string& name : verb.obliques) {

@@ -52,6 +52,7 @@ struct Verb {
                                                      // can do it quickly
   std::vector<std::string> subject{}, object{}, recipient{};  // kinds of nouns
   std::vector<std::string> adverbs{}, obliques{};
+  bool reflexive = false;  // people do it to themselves
   const std::string& form(VerbForm form) const;
 };
 
@@ -64,7 +65,7 @@ struct AuxiliaryChain {
 };
 
 struct PronounForms {
-  std::string subject{}, object{};
+  std::string subject{}, object{}, reflexive{};
   AgreeingWord possessive{};
 };
 

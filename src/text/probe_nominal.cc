@@ -259,6 +259,27 @@ bool ProbeGrammar::add_relative_clause(const std::string& kind, Nominal& nominal
   return true;
 }
 
+bool ProbeGrammar::add_relative_about(Nominal& nominal, Nominal other) {
+  const auto forms = std::ranges::find_if(
+      words_.relatives, [&](const RelativeForms& one) { return holds(one.kinds, kPerson); });
+  if (forms == words_.relatives.end()) return false;
+  const bool acts = chance(.5);
+  Nominal who{.phrase =
+                  dependent(acts ? forms->subject.front() : forms->object.front(), "PRON", "")};
+  ClauseParts parts{.verb = &verb_among_people(false),
+                    .object_first = !acts,
+                    .simple = true,
+                    .adverbial = chance(.3)};
+  parts.subject = acts ? std::move(who) : std::move(other);
+  parts.object = acts ? std::move(other) : std::move(who);
+  Phrase inner = clause(std::move(parts)).phrase;
+  inner.relation = "acl:relcl";
+  inner.before.insert(inner.before.begin(), punctuation(","));
+  inner.after.push_back(punctuation(","));
+  nominal.phrase.after.push_back(std::move(inner));
+  return true;
+}
+
 /// "in the garden"
 Phrase ProbeGrammar::prepositional(const std::vector<PrepositionGroup>& groups,
                                    const char* relation, Detail detail) {

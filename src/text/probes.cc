@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "core/shuffle.h"
@@ -27,95 +30,50 @@ void check_count(int64_t count) {
   throw Error({.what = "probes: a number of texts is negative", .got = fmt::format("{}", count)});
 }
 
-/// How one pronoun and two names stand.
+/// How one pronoun and two names of one gender stand. Over eight items each of the four
+/// combinations of nearer or farther, first or second right name comes twice.
 struct Arrangement {
   bool right_first;
-  bool female;  // the right name
-  enum Place { kSubject, kObject, kOwner, kBefore } place;
+  bool right_nearer;
+  bool female;
 
   // Even and odd items alike, since the head is chosen on the one and measured on the other.
   explicit Arrangement(int64_t item)
       : right_first(item / 2 % 2 == 0),
-        female(item / 4 % 2 == 0),
-        place(static_cast<Place>(item / 8 % 4)) {}
+        right_nearer(item / 4 % 2 == 0),
+        female(item / 8 % 2 == 0) {}
 };
+
+std::string_view part(const std::string& text, TokenSpan bytes) {
+  return std::string_view(text).substr(bytes.begin, bytes.end - bytes.begin);
+}
+
+int64_t characters_before(const std::string& text, int64_t byte) {
+  return std::count_if(text.begin(), text.begin() + byte,
+                       [](char one) { return !text::is_continuation(one); });
+}
 
 void shift(std::map<ProbeMark, TokenSpan>& marks, int64_t by) {
   for (auto& [mark, bytes] : marks) bytes = {bytes.begin + by, bytes.end + by};
 }
 
-/// Draws one item.
+/// Draws one item, in which grammar alone says who is meant.
 class CoreferenceMaker {
  public:
   CoreferenceMaker(const Words& words, uint64_t seed, Arrangement how)
       : words_(words), grammar_(words, seed, /*anonymous=*/true), how_(how) {}
 
   CoreferenceItem make() {
-    Clause told = names();
-    Clause about = pronoun();
-    CoreferenceItem item;
-    if (how_.place == Arrangement::kBefore && grammar_.has_subordinators()) {
-      grammar_.subordinate(about.phrase);
-      about.phrase.after.push_back(punctuation(","));
-      told.phrase.before.insert(told.phrase.before.begin(), std::move(about.phrase));
-      write(ProbeGrammar::ended(std::move(told)), item);
-    } else if (grammar_.has_subordinators() && grammar_.chance(.6)) {
-      grammar_.subordinate(about.phrase);
-      told.phrase.after.push_back(std::move(about.phrase));
-      write(ProbeGrammar::ended(std::move(told)), item);
-    } else {
-      write(ProbeGrammar::ended(std::move(told)), item);
-      item.text += ' ';
-      write(ProbeGrammar::ended(std::move(about)), item);
-    }
-    return item;
+    if (how_.right_nearer) return how_.right_first ? before_other() : after_other();
+    return how_.right_first ? around_other() : behind_pronoun();
   }
 
  private:
-  /// "Anna helped Peter in the garden"
-  Clause names() {
-    const auto name = [&](bool right) {
-      Nominal one = grammar_.name(right == how_.female);
-      one.phrase.mark = right ? ProbeMark::right_name : ProbeMark::wrong_name;
-      return one;
-    };
-    const Verb& verb = grammar_.verb_among_people(grammar_.chance(.3));
-    ProbeGrammar::ClauseParts parts{
-        .verb = &verb, .subject = name(how_.right_first), .simple = true};
-    (verb.recipient.empty() ? parts.object : parts.recipient) = name(!how_.right_first);
-    return grammar_.clause(std::move(parts));
-  }
+  const PronounForms& forms() const { return how_.female ? words_.she : words_.he; }
 
-  /// "she read a book", "the nurse liked her", "her dog slept", "the nurse read her book"
-  Clause pronoun() {
-    const PronounForms& forms = how_.female ? words_.she : words_.he;
-    const auto place = how_.place == Arrangement::kBefore
-                           ? (grammar_.chance(.6) ? Arrangement::kSubject : Arrangement::kOwner)
-                           : how_.place;
-    if (place == Arrangement::kObject) {
-      const Verb& verb = grammar_.verb_among_people(false);
-      return grammar_.clause(
-          {.verb = &verb, .subject = person(), .object = marked(forms.object), .simple = true});
-    }
-    if (place == Arrangement::kOwner) {
-      const bool subject = grammar_.chance(.5);
-      const auto [verb, kind] = grammar_.verb_of_owned(subject);
-      if (verb != nullptr) {
-        ProbeGrammar::ClauseParts parts{.verb = verb, .simple = true};
-        (subject ? parts.subject : parts.object) = owned(forms.possessive, kind);
-        if (!subject) parts.subject = person();
-        return grammar_.clause(std::move(parts));
-      }
-    }
-    const Verb& verb = grammar_.verb_of_people();
-    return grammar_.clause({.verb = &verb, .subject = marked(forms.subject), .simple = true});
-  }
-
-  Nominal person() { return grammar_.common_noun(std::string(kPerson), Detail::plain); }
-
-  Nominal owned(const AgreeingWord& possessive, const std::string& kind) {
-    Nominal one = grammar_.owned_by(possessive, kind);
-    one.phrase.before.front().mark = ProbeMark::pronoun;
+  Nominal name(bool right) {
+    Nominal one = grammar_.name(how_.female);
+    one.phrase.mark = right ? ProbeMark::right_name : ProbeMark::wrong_name;
     return one;
   }
 
@@ -123,6 +81,106 @@ class CoreferenceMaker {
     Nominal one{.phrase = dependent(form, "PRON", "")};
     one.phrase.mark = ProbeMark::pronoun;
     return one;
+  }
+
+  /// "Anna read a book": without another name.
+  Clause event(Nominal subject) {
+    return grammar_.clause(
+        {.verb = &grammar_.verb_of_people(), .subject = std::move(subject), .simple = true});
+  }
+
+  /// "Anna washed herself", "Anna read her book": the pronoun is bound by the subject.
+  std::optional<Clause> binding(Nominal subject) {
+    const bool reflexive = !forms().reflexive.empty() && grammar_.chance(.5);
+    if (const Verb* const verb = reflexive ? grammar_.reflexive_verb() : nullptr) {
+      return grammar_.clause({.verb = verb,
+                              .subject = std::move(subject),
+                              .object = marked(forms().reflexive),
+                              .simple = true});
+    }
+    const auto [verb, kind] = grammar_.verb_of_owned();
+    if (verb == nullptr) return {};
+    Nominal owned = grammar_.owned_by(forms().possessive, kind);
+    owned.phrase.before.front().mark = ProbeMark::pronoun;
+    return grammar_.clause(
+        {.verb = verb, .subject = std::move(subject), .object = std::move(owned), .simple = true});
+  }
+
+  /// "Because Mary slept, Anna read her book."
+  CoreferenceItem after_other() {
+    Clause other = event(name(false));
+    if (auto about = binding(name(true)))
+      return sentences(std::move(other), *std::move(about), true);
+    CoreferenceItem item = sentences(std::move(other), event(name(true)), true);
+    append(event(marked(forms().subject)), item);
+    return item;
+  }
+
+  /// "Anna read her book because Mary slept."
+  CoreferenceItem before_other() {
+    auto about = binding(name(true));
+    if (about) return sentences(*std::move(about), event(name(false)), false);
+    CoreferenceItem item;
+    append(event(name(true)), item);
+    append(event(marked(forms().subject)), item);
+    append(event(name(false)), item);
+    return item;
+  }
+
+  /// "Anna, who greeted Mary, read her book.", "Anna greeted Mary. She read a book."
+  CoreferenceItem around_other() {
+    CoreferenceItem item;
+    Nominal right = name(true);
+    if (grammar_.chance(.67) && grammar_.add_relative_about(right, name(false))) {
+      if (auto about = binding(std::move(right))) {
+        append(*std::move(about), item);
+        return item;
+      }
+      right = name(true);
+    }
+    append(grammar_.clause({.verb = &grammar_.verb_among_people(false),
+                            .subject = std::move(right),
+                            .object = name(false),
+                            .simple = true}),
+           item);
+    append(event(marked(forms().subject)), item);
+    return item;
+  }
+
+  /// "Because she greeted Mary, Anna read a book.": who greets somebody is somebody else.
+  CoreferenceItem behind_pronoun() {
+    Clause other = grammar_.clause({.verb = &grammar_.verb_among_people(false),
+                                    .subject = marked(forms().subject),
+                                    .object = name(false),
+                                    .simple = true});
+    return sentences(std::move(other), event(name(true)), true);
+  }
+
+  /// Two clauses: one that a subordinator makes part of the other, or two sentences.
+  CoreferenceItem sentences(Clause first, Clause second, bool first_is_part) {
+    CoreferenceItem item;
+    const bool joined = grammar_.has_subordinators() && (how_.right_first == how_.right_nearer ||
+                                                         !how_.right_nearer || grammar_.chance(.5));
+    if (!joined) {
+      append(std::move(first), item);
+      append(std::move(second), item);
+    } else if (first_is_part) {
+      grammar_.subordinate(first.phrase);
+      first.phrase.after.push_back(punctuation(","));
+      second.phrase.before.insert(second.phrase.before.begin(), std::move(first.phrase));
+      append(std::move(second), item);
+    } else {
+      grammar_.subordinate(second.phrase);
+      first.phrase.after.push_back(std::move(second.phrase));
+      append(std::move(first), item);
+    }
+    return item;
+  }
+
+  /// Another sentence.
+  void append(Clause clause, CoreferenceItem& item) const {
+    if (!item.text.empty()) item.text += ' ';
+    write(ProbeGrammar::ended(std::move(clause)), item);
   }
 
   /// Behind what the item has.
@@ -141,6 +199,33 @@ class CoreferenceMaker {
   ProbeGrammar grammar_;
   Arrangement how_;
 };
+
+/// Code points from the start of one span to that of another.
+int64_t distance(const std::string& text, TokenSpan a, TokenSpan b) {
+  return std::abs(characters_before(text, a.begin) - characters_before(text, b.begin));
+}
+
+/// None if the language has no two names of one gender.
+std::optional<CoreferenceItem> coreference_item(const Words& words, uint64_t seed,
+                                                Arrangement how) {
+  const auto has_two = [](const std::vector<std::string>& names) {
+    return std::set<std::string>(names.begin(), names.end()).size() > 1;
+  };
+  if (!has_two(how.female ? words.female : words.male)) how.female = !how.female;
+  if (!has_two(how.female ? words.female : words.male)) return {};
+  constexpr uint32_t kTries = 64;
+  std::optional<CoreferenceItem> item;
+  for (uint32_t i = 0; i < kTries; ++i) {  // a long phrase may make the other name the nearer one
+    CoreferenceItem one =
+        CoreferenceMaker(words, derived_seed(seed, i, 0, kCoreference), how).make();
+    if (part(one.text, one.right) == part(one.text, one.wrong)) continue;
+    const bool nearer =
+        distance(one.text, one.pronoun, one.right) < distance(one.text, one.pronoun, one.wrong);
+    item = std::move(one);
+    if (nearer == how.right_nearer) break;
+  }
+  return item;
+}
 
 /// 0, 0, 0, 1, 1, 1, … in an order without equal neighbours.
 std::vector<int> spread_fields(Random& random) {
@@ -196,15 +281,6 @@ RareItem rare_item(const Words& words, uint64_t seed) {
                .expected = "a kind that is the subject or the object of some verb"});
 }
 
-std::string_view part(const std::string& text, TokenSpan bytes) {
-  return std::string_view(text).substr(bytes.begin, bytes.end - bytes.begin);
-}
-
-int64_t characters_before(const std::string& text, int64_t byte) {
-  return std::count_if(text.begin(), text.begin() + byte,
-                       [](char one) { return !text::is_continuation(one); });
-}
-
 }  // namespace
 
 std::vector<TreeSentence> probe_sentences(const ProbeLexicon& lexicon, int64_t count,
@@ -224,8 +300,10 @@ std::vector<CoreferenceItem> probe_coreference(const ProbeLexicon& lexicon, int6
   check_count(count);
   std::vector<CoreferenceItem> result;
   for (int64_t i = 0; i < count; ++i) {
-    CoreferenceMaker maker(lexicon.words(), derived_seed(seed, i, 0, kCoreference), Arrangement(i));
-    result.push_back(maker.make());
+    auto item =
+        coreference_item(lexicon.words(), derived_seed(seed, i, 0, kCoreference), Arrangement(i));
+    if (!item) break;
+    result.push_back(*std::move(item));
     result.back().id = fmt::format("probe-{}", i + 1);
   }
   return result;

@@ -206,51 +206,78 @@ TEST(ProbeSentences, FollowFromTheirSeedAndNumber) {
   EXPECT_THAT(error_of([] { probe_sentences(english(), -1, 0); }).what, HasSubstr("negative"));
 }
 
-TEST(ProbeCoreference, IsBalanced) {
-  const auto items = probe_coreference(english(), 320, 0);
-  const auto& words = english().words();
+/// What somebody who does not read the text would get right, of the even or the odd items.
+TEST(ProbeCoreference, IsNotSolvedByAShortcut) {
+  const auto items = probe_coreference(english(), 800, 0);
+  std::map<std::string, int64_t> seen;  // how often each name is there, and is right
+  std::map<std::string, int64_t> right;
+  for (const CoreferenceItem& item : items) {
+    for (const TokenSpan name : {item.right, item.wrong}) ++seen[part(item.text, name)];
+    ++right[part(item.text, item.right)];
+  }
   for (const int half : {0, 1}) {  // heads are chosen on one half
-    int64_t nearest = 0, first = 0, before = 0, female = 0, n = 0;
+    int64_t nearest = 0, first = 0, before = 0, female = 0, usual = 0, n = 0;
     for (size_t i = half; i < items.size(); i += 2, ++n) {
       const CoreferenceItem& item = items[i];
       const auto distance = [&](TokenSpan name) {
         return std::abs(name.begin - item.pronoun.begin);
       };
+      const auto often = [&](TokenSpan name) {
+        const std::string text = part(item.text, name);
+        return static_cast<double>(right[text]) / static_cast<double>(seen[text]);
+      };
       nearest += distance(item.right) < distance(item.wrong) ? 1 : 0;
       first += item.right.begin < item.wrong.begin ? 1 : 0;
-      before += item.pronoun.begin < std::min(item.right.begin, item.wrong.begin) ? 1 : 0;
-      female += std::ranges::count(words.female, part(item.text, item.right));
+      before += item.pronoun.begin < item.right.begin ? 1 : 0;
+      usual += often(item.right) > often(item.wrong) ? 1 : 0;
+      female += std::ranges::count(english().words().female, part(item.text, item.right));
     }
     EXPECT_EQ(2 * nearest, n);
     EXPECT_EQ(2 * first, n);
-    EXPECT_EQ(4 * before, n);
+    EXPECT_EQ(4 * before, n);  // the right name is the second and the farther one
     EXPECT_EQ(2 * female, n);
+    EXPECT_NEAR(static_cast<double>(usual) / static_cast<double>(n), .5, .1);
   }
 }
 
-TEST(ProbeCoreference, IsDecidedByGender) {
+TEST(ProbeCoreference, HasTwoNamesOfOneGender) {
   const auto& words = english().words();
-  const std::set<std::string> she = {"she", "her"}, he = {"he", "him", "his"};
+  const std::set<std::string> she = {"she", "her", "herself"}, he = {"he", "him", "his", "himself"};
   std::set<std::string> names;
   for (const auto* list : {&words.female, &words.male}) {
     std::ranges::transform(*list, std::inserter(names, names.end()), small);
   }
+  std::set<std::string> pronouns;
   for (const CoreferenceItem& item : probe_coreference(english(), 200, 4)) {
     SCOPED_TRACE(item.text);
     const std::string pronoun = small(part(item.text, item.pronoun));
+    pronouns.insert(pronoun);
     const bool female = she.contains(pronoun);
     EXPECT_NE(female, he.contains(pronoun));
-    const auto& right = female ? words.female : words.male;
-    const auto& wrong = female ? words.male : words.female;
-    EXPECT_EQ(std::ranges::count(right, part(item.text, item.right)), 1);
-    EXPECT_EQ(std::ranges::count(wrong, part(item.text, item.wrong)), 1);
+    for (const TokenSpan name : {item.right, item.wrong}) {
+      EXPECT_EQ(std::ranges::count(female ? words.female : words.male, part(item.text, name)), 1);
+    }
+    EXPECT_NE(part(item.text, item.right), part(item.text, item.wrong));
     // Nobody else, and no other pronoun.
     const auto mentions = std::ranges::count_if(words_of(item.text), [&](const std::string& word) {
       return names.contains(word) || she.contains(word) || he.contains(word);
     });
     EXPECT_EQ(mentions, 3);
   }
+  EXPECT_THAT(pronouns,
+              testing::UnorderedElementsAre("she", "her", "herself", "he", "his", "himself"));
   EXPECT_EQ(probe_coreference(english(), 9, 4), probe_coreference(english(), 9, 4));
+}
+
+TEST(ProbeCoreference, NeedsTwoNamesOfAGender) {
+  json lexicon = json::parse(english().source());
+  lexicon["names"]["male"] = {"Juan"};
+  for (const CoreferenceItem& item :
+       probe_coreference(ProbeLexicon::parse(lexicon.dump(), "w.json"), 16, 0)) {
+    EXPECT_NE(part(item.text, item.right), "Juan");
+  }
+  lexicon["names"]["female"] = {"Ana"};
+  EXPECT_TRUE(probe_coreference(ProbeLexicon::parse(lexicon.dump(), "w.json"), 16, 0).empty());
 }
 
 TEST(ProbeFields, SpreadThreeWordsOfEachField) {
@@ -388,6 +415,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadLexicon{"determiner_number", "/determiners/0", "1", "determiners"},
         BadLexicon{"same_pronoun", "/pronouns/male/object", R"("her")", "pronouns.male"},
         BadLexicon{"no_name", "/names/male", "", "names.male"},
+        BadLexicon{"reflexive_verb", "/verbs/0/reflexive", R"("yes")", "verbs[0].reflexive"},
+        BadLexicon{"reflexive_form", "/pronouns/male/reflexive", "[]", "pronouns.male.reflexive"},
         BadLexicon{"field_twice", "/fields/tool/0", R"("pear")", "fields.tool"},
         BadLexicon{"small_field", "/fields/tool", R"(["hammer"])", "fields.tool"},
         BadLexicon{"few_fields", "/fields", R"({"x": ["a", "b", "c"]})", "fields"},

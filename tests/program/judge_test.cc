@@ -79,7 +79,15 @@ TEST_F(JudgeVerb, ExplainsHeads) {
   ASSERT_EQ(result.code, 0) << result.errors;
   EXPECT_EQ(result.out.substr(0, 6), "L0.H1 ");
   EXPECT_THAT(result.out, HasSubstr("\nL1.H0 "));
-  EXPECT_THAT(result.out, HasSubstr("closing it"));
+  EXPECT_THAT(result.out, HasSubstr("ablating it"));
+}
+
+TEST_F(JudgeVerb, WarnsOfFewTokensAndSaysWhatWasNotMeasured) {
+  const std::string screen = judge({}).out;
+  EXPECT_THAT(screen, HasSubstr("warning: the texts have 9 tokens"));
+  EXPECT_THAT(screen, HasSubstr("not measured: coreference, relation"));
+  EXPECT_THAT(judge({"--explain", "role:relation"}).out,
+              HasSubstr("not measured: headwise observe --measure linguistic"));
 }
 
 TEST_F(JudgeVerb, TakesThresholds) {
@@ -105,7 +113,7 @@ TEST_F(JudgeVerb, SaysWhatIsWrong) {
   EXPECT_THAT(threshold.errors, HasSubstr("window"));
   const ProgramResult role = judge({"--explain", "role:possitional"});
   EXPECT_EQ(role.code, 1);
-  EXPECT_THAT(role.errors, HasSubstr("positional"));
+  EXPECT_THAT(role.errors, HasSubstr("did you mean positional?"));
   const ProgramResult missing = run_program({"judge", "nowhere.json", "--json"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(json::parse(missing.out)["error"]["where"].get<std::string>(),

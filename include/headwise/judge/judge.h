@@ -4,6 +4,7 @@
 // docs/judge.md says how each verdict is reached.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,7 +26,10 @@ struct RoleKind {
   std::string_view group{};  // "positional", "syntactic"; empty: none
   bool fixed = false;        // hangs on places and marks, not on what words say
   std::string_view meaning{};
-  bool none = false;  // says that the head has no role
+  std::array<std::string_view, 2> measures{};  // any of these shows it; "relation/": a prefix
+  std::string_view measured_by{};  // the value of observe --measure; empty: nothing shows it
+
+  bool none() const { return measured_by.empty(); }  // says that the head has no role
 };
 
 /// All of them, from the special to the general: the order in which a head's roles are listed.
@@ -69,6 +73,10 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options = {});
 /// One sentence in plain words; throws Error if there is no such head.
 std::string explain(const Verdict& verdict, std::string_view head);
 
+/// Why no head of the verdict has a role or a group of roles: none has it, or it was not measured,
+/// and how to measure it. Throws Error like heads_of_role.
+std::string no_head_has(const Verdict& verdict, std::string_view role);
+
 /// The heads that have a role, or one of a group of roles ("positional"). Throws Error that lists
 /// the names.
 std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view role);
@@ -76,5 +84,8 @@ std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view 
 /// "L3.H1", "L3" (its whole layer), "role:positional" and "all", separated by commas; each head
 /// once. Throws Error for what is not there.
 std::vector<std::string> heads_of_list(const Verdict& verdict, std::string_view list);
+
+/// The roles of such a list that no head has.
+std::vector<std::string> roles_without_heads(const Verdict& verdict, std::string_view list);
 
 }  // namespace headwise

@@ -48,6 +48,10 @@ struct HeadVerdict {
   bool operator==(const HeadVerdict&) const = default;
 
   bool has(std::string_view role) const;
+
+  /// The role that stands for the head: the most special one seen on data, else the most special
+  /// one seen on probes only. Null for a head without roles.
+  const Role* main_role() const;
 };
 
 /// All heads of one role, and what closing them together did, if that was measured.
@@ -87,9 +91,21 @@ struct Verdict {
   /// Spearman correlation of the rankings: correlation["gradient"]["ablation_zero"].
   std::map<std::string, std::map<std::string, double>> correlation{};
 
+  std::vector<std::string> measured{};  // roles that the evidence could show, if a head had them
+  std::vector<std::string> warnings{};  // why the verdict may be wrong: too few tokens
+
   const HeadVerdict& head(std::string_view name) const;  // throws Error if there is none
   bool operator==(const Verdict&) const = default;
 };
+
+/// How many heads have each role, by where it was seen. Noise and unclear heads have no role.
+struct RoleCounts {
+  std::map<std::string, int64_t> data{};    // heads that have the role on data
+  std::map<std::string, int64_t> probes{};  // heads that have it on probes only
+  /// Heads by their main role: those with a role on data, and those with roles on probes only.
+  std::map<std::string, int64_t> main_data{}, main_probes{};
+};
+RoleCounts count_roles(const Verdict& verdict);
 
 /// The text of verdict.json, and back. Throws Error for what is no verdict; `where` names the text
 /// in messages.

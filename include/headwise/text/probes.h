@@ -67,9 +67,10 @@ struct RareItem {
 std::vector<TreeSentence> probe_sentences(const ProbeLexicon& lexicon, int64_t count,
                                           uint64_t seed);
 
-/// Pronouns and two names, of which one has the pronoun's gender. In every 32 items (in every 4 of
-/// those of one place of the pronoun) the right name is the nearer one in half, the first one in
-/// half; in 8 of 32 the pronoun comes before both names.
+/// Pronouns and two names of one gender, of which grammar allows one. In every 16 items (8 with
+/// even, 8 with odd numbers) the right name is the nearer one in half, the first one in half, each
+/// combination as often; where it is the second and the farther one, the pronoun is before it.
+/// Empty if the lexicon has no two names of one gender.
 std::vector<CoreferenceItem> probe_coreference(const ProbeLexicon& lexicon, int64_t count,
                                                uint64_t seed);
 
