@@ -261,15 +261,13 @@ void RoleFinder::add_known(const HeadEvidence& head, std::vector<Role>& roles) c
 }
 
 /// Every arrangement of the names must be right more often than not: a head that always takes the
-/// first, the second, the nearer or the farther name fails one of them.
+/// first, the second, the nearer or the farther name fails one of them. So does a head that looks
+/// back only, which sees no name behind the pronoun.
 void RoleFinder::add_coreference_on_probes(const HeadEvidence& head,
                                            std::vector<Role>& roles) const {
-  // A head that looks back sees no name behind the pronoun.
-  const bool back = looks_back_only(head);
-  const Measure* const all = head.probes.find(back ? "coreference/after" : "coreference");
+  const Measure* const all = head.probes.find("coreference");
   if (all == nullptr || !all->baseline) return;
   for (const char* part : {"coreference/before", "coreference/near", "coreference/far"}) {
-    if (back && std::string_view(part) == "coreference/before") continue;
     const Measure* const measure = head.probes.find(part);
     if (measure == nullptr || measure->value < threshold("coreference_parts")) return;
   }

@@ -79,14 +79,16 @@ TEST_P(Coreference, EqualsAPlainComputationFromStoredMaps) {
                                                   weight(text, seen.maps[h], pronoun, wrong));
     }
     const bool near = std::abs(pronoun.begin - right.begin) < std::abs(pronoun.begin - wrong.begin);
-    for (const std::string name :
-         {"coreference",
-          pronoun.begin < right.begin ? "coreference/before" : "coreference/after"}) {
+    std::vector<std::string> parts = {"coreference", "coreference/before"};
+    if (pronoun.begin >= right.begin) {
+      parts = {"coreference", "coreference/after", near ? "coreference/near" : "coreference/far"};
+    }
+    for (const std::string& name : parts) {
       counts[name].right.push_back(hits);
       counts[name].nearest.push_back(near);
     }
   }
-  ASSERT_EQ(counts.size(), 3u);
+  ASSERT_EQ(counts.size(), 5u);
   const std::vector<uint8_t> heads = heads_within_text(context);
   int64_t best = -1;
   for (int64_t h = 0; h < model.heads(); ++h) {
