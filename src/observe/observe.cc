@@ -62,7 +62,10 @@ class Observation {
     part("alignment", options_.know && is_aligned(),
          [&] { watch(data_.corpus, {WatchPass::alignment}); });
     part("relate", relate, [&] { watch(data_.corpus, {WatchPass::relate}); });
-    part("weights", options_.relate, [&] { observe_weights(model_, options_.seed, evidence_); });
+    part("weights", options_.relate, [&] {
+      if (options_.progress) options_.progress("weights", 0, 1);
+      observe_weights(model_, options_.seed, evidence_);
+    });
     part("repeated sequences", options_.look && options_.probes, [&] { watch_repeated(); });
     part("probes", options_.know && options_.probes && words, [&] { watch_probes(); });
     const bool matter = options_.matter && data_.evaluation;
