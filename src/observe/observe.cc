@@ -69,7 +69,10 @@ class Observation {
     part("weights",
          std::ranges::any_of(weight_measures(),
                              [&](std::string_view measure) { return asked.has(measure); }),
-         [&] { observe_weights(model_, options_.seed, evidence_); });
+         [&] {
+           if (options_.progress) options_.progress("weights", 0, 1);
+           observe_weights(model_, options_.seed, evidence_);
+         });
     part("repeated sequences", wants(WatchPass::repeated) && options_.probes,
          [&] { watch_repeated(); });
     const bool probed = wants(WatchPass::treebank) || wants(WatchPass::coreference) ||

@@ -17,10 +17,10 @@ constexpr double kUsualPasses = 100;
 constexpr double kPassesPerHead = 0.55;  // of models with so many heads that this is more
 
 // Passes that stages were measured to cost on texts of some hundred tokens and more.
-constexpr double kAttention = 3, kSimilarity = 2, kWeights = 2, kGradients = 3, kPrune = 8,
-                 kReport = 2;
+constexpr double kLoad = 4, kAttention = 3.5, kWeights = 1, kGradients = 2.5, kPrune = 8,
+                 kReport = 0.5;
 constexpr double kLabelled = 1.5, kCharacters = 4;  // passes over labelled text; of a token
-constexpr double kProbeTokens = 22000;  // of all probes and repeated sequences, with their overhead
+constexpr double kProbeTokens = 40000;  // of all probes and repeated sequences, with their overhead
 constexpr double kFlexibleShare = 0.3;  // of the budget, which ablations and groups get at least
 constexpr double kGroupShare = 0.3;     // of what ablations and groups get together
 constexpr double kThoroughGroups = 41;  // ablations of a group
@@ -36,6 +36,19 @@ double tokens_of_pass(const ObserveData& data) {
     tokens = all.source.rows() + all.target.rows();
   }
   return static_cast<double>(std::max<int64_t>(1, tokens));
+}
+
+/// The share of a pass that a run without the output layer costs.
+double share_of_blocks(const StudyInput& input) {
+  if (!input.data.evaluation || !scores_tokens(input.data.evaluation->task)) return 1;
+  const EvaluationSet& set = *input.data.evaluation;
+  const TrainingBatch& all = set.examples.all;
+  const PassWork work(input.model, set);
+  WorkTokens tokens{.source = all.source.rows(), .target = all.target.rows()};
+  tokens.read = std::ssize(all.labels) - std::ranges::count(all.labels, kUnscored);
+  const double blocks = work.whole(tokens);
+  tokens.scored = tokens.read;
+  return blocks / work.whole(tokens);
 }
 
 /// Zero ablations of every head over all examples.
@@ -59,15 +72,15 @@ double usual_passes(const Model& model) {
 std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
                                        std::optional<double> passes,
                                        const HeldOutPasses& held_out) {
-  std::vector<StageBudget> stages = {{"load", 2}};
-  const double tokens = tokens_of_pass(input.data);
+  std::vector<StageBudget> stages = {{"load", kLoad}};
+  const double tokens = tokens_of_pass(input.data) / share_of_blocks(input);       // without output
   const double corpus = static_cast<double>(input.data.corpus.tokens()) / tokens;  // in passes
   if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention * corpus});
   double labelled = 0;  // characters
   for (const TreeSentence& tree : input.data.treebank) labelled += std::ssize(tree.text);
   for (const CoreferenceItem& item : input.data.coreference) labelled += std::ssize(item.text);
   if (labelled > 0) stages.push_back({"linguistic", kLabelled * labelled / kCharacters / tokens});
-  stages.push_back({"similarity", kSimilarity + kWeights});
+  stages.push_back({"similarity", kWeights});
   if (probes) stages.push_back({"probes", kProbeTokens / tokens});
   const bool measured = input.data.evaluation.has_value();
   if (measured) {
