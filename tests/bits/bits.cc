@@ -42,7 +42,7 @@ void BitHash::add_tensors(const std::filesystem::path& folder) {
     add(tensor.name);
     add(static_cast<int>(tensor.dtype));
     add(tensor.shape);
-    sha_.add(tensor.bytes);
+    sha_.add(files.bytes(tensor).span());
   }
 }
 
