@@ -33,9 +33,9 @@ struct OnnxExport {
   OnnxProof proof{};
 };
 
-/// Writes the model of a folder to `file`, whose folder is made if it is missing. Encoder-decoders are two graphs: model.onnx becomes
-/// model_encoder.onnx and model_decoder.onnx. Throws Error, and leaves no file, if one of them is
-/// there already or what was written is not the model.
+/// Writes the model of a folder to `file`, whose folder is made if it is missing. Encoder-decoders
+/// are two graphs: model.onnx becomes model_encoder.onnx and model_decoder.onnx. Throws Error, and
+/// leaves no file, if one of them is there already or what was written is not the model.
 OnnxExport export_onnx(const std::filesystem::path& folder, const std::filesystem::path& file,
                        const OnnxOptions& options = {});
 
