@@ -149,6 +149,13 @@ std::string savings_of(const Savings& savings) {
         fmt::format(" ({:.1f} of {:.1f} MB)", (savings.bytes->before - savings.bytes->after) / 1e6,
                     savings.bytes->before / 1e6);
   }
+  if (savings.seconds && saved(*savings.seconds) < kTimeNoise) {
+    return text + fmt::format(
+                      ", and no time that can be told from noise ({:.3g} -> {:.3g} ms for "
+                      "{} x {} tokens)",
+                      1e3 * savings.seconds->before, 1e3 * savings.seconds->after, savings.texts,
+                      savings.tokens);
+  }
   if (savings.seconds) {
     return text + fmt::format(", {} of the time ({:.3g} -> {:.3g} ms for {} x {} tokens)",
                               percent_of(saved(*savings.seconds)), 1e3 * savings.seconds->before,
