@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "observe/accuracy.h"
 #include "observe/labelled_testing.h"
@@ -20,8 +21,10 @@ struct ChanceItems {
       PiecedText pieces(100 + i);
       std::vector<TokenSpan> words;
       for (int w = 0; w < 7; ++w) words.push_back(pieces.add(1 + pieces.below(2)));
-      const int64_t pronoun = pieces.below(7), right = (pronoun + 1 + pieces.below(3)) % 7;
-      const int64_t wrong = (pronoun + 4 + pieces.below(3)) % 7;
+      const int64_t pronoun = pieces.below(7);
+      int64_t right = (pronoun + 1 + pieces.below(3)) % 7;
+      int64_t wrong = (pronoun + 4 + pieces.below(3)) % 7;
+      if (i % 2 == 1) std::swap(right, wrong);
       items[i] = {.text = pieces.text(),
                   .pronoun = words[pronoun],
                   .right = words[right],

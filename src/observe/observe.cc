@@ -47,15 +47,17 @@ class Observation {
     const bool texts = !data_.corpus.texts.empty();
     const auto wants = [&](WatchPass pass) { return is_wanted(pass, asked); };
     const bool similarity = wants(WatchPass::similarity) && texts;
-    part("attention", wants(WatchPass::attention) && texts, [&] {
-      // One pass over the corpus for both.
-      const bool both = similarity && !is_finished("similarity");
-      std::vector<WatchPass> passes = {WatchPass::attention};
-      if (both) passes.push_back(WatchPass::similarity);
-      watch(data_.corpus, passes);
-      count_rows();
-      if (both) evidence_.finished.push_back("similarity");
-    });
+    // One pass over the corpus for both.
+    const bool both = similarity && !is_finished("similarity");
+    part(
+        "attention", wants(WatchPass::attention) && texts,
+        [&] {
+          std::vector<WatchPass> passes = {WatchPass::attention};
+          if (both) passes.push_back(WatchPass::similarity);
+          watch(data_.corpus, passes);
+          count_rows();
+        },
+        both ? "similarity" : "");
     part("treebank", wants(WatchPass::treebank) && words && !data_.treebank.empty(), [&] {
       watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), {WatchPass::treebank});
     });
@@ -89,13 +91,15 @@ class Observation {
   }
 
  private:
+  /// `along`: another part that the same work finishes.
   template <class F>
-  void part(const std::string& name, bool wanted, const F& work) {
+  void part(const std::string& name, bool wanted, const F& work, const std::string& along = "") {
     if (!wanted || is_finished(name)) return;
     at_ = name;
     work();
     drop_unwanted();
     evidence_.finished.push_back(name);
+    if (!along.empty()) evidence_.finished.push_back(along);
     if (options_.saved) options_.saved(evidence_);
   }
 

@@ -57,8 +57,8 @@ TEST_F(ReportVerb, SaysWhatTheProgramSaysAboutRolesAndStandings) {
   std::vector<std::string> names;
   for (const json& kind : data["vocabulary"]["roles"]) names.push_back(kind["role"]);
   EXPECT_THAT(names, testing::IsSupersetOf({"relation", "delimiter", "previous", "unclear"}));
-  EXPECT_EQ(data["vocabulary"]["roles"][1]["letter"], "P");
-  EXPECT_THAT(std::string(data["vocabulary"]["roles"][1]["color"]),
+  EXPECT_EQ(data["vocabulary"]["roles"][0]["letter"], "P");
+  EXPECT_THAT(std::string(data["vocabulary"]["roles"][0]["color"]),
               testing::MatchesRegex("#[0-9a-f]{6}"));
   EXPECT_EQ(data["vocabulary"]["standings"].size(), 4);
   EXPECT_EQ(data["first_head"], "");

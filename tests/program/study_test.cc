@@ -221,7 +221,7 @@ TEST_F(StudyVerb, WritesAFolderAlone) {
 TEST_F(StudyVerb, WritesTheModelCard) {
   const ProgramResult result =
       run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--order",
-                   "gradient", "-o", path("study")});
+                   "gradient", "--keep", "0.75", "-o", path("study")});
   ASSERT_EQ(result.code, 0) << result.errors;
   const std::string card = contents_of(path("study/model/README.md"));
   EXPECT_THAT(card, HasSubstr("in the order `gradient`"));
