@@ -112,15 +112,17 @@ std::vector<float> AttentionProblem::gradients() const {
 
 std::vector<float> AttentionProblem::statistics_means() const {
   std::vector<float> means;
-  const auto add = [&means](const Tally& t) { means.push_back(static_cast<float>(t.mean())); };
+  const auto add = [&means](const RunningMean& t) {
+    means.push_back(static_cast<float>(t.mean()));
+  };
   for (const HeadStatistics& head : observer_.heads) {
-    for (const Tally& tally :
+    for (const RunningMean& running_mean :
          {head.entropy, head.entropy_ratio, head.confidence, head.distance, head.mass_previous,
           head.mass_self, head.mass_next, head.mass_first, head.mass_last, head.mass_key_set[0],
           head.mass_key_set[1], head.mass_window, head.mass_given}) {
-      add(tally);
+      add(running_mean);
     }
-    for (const Tally& share : head.offset_share) add(share);
+    for (const RunningMean& share : head.offset_share) add(share);
   }
   return means;
 }

@@ -77,10 +77,10 @@ void ModelBenchmark::forward(const ModelShape& shape, const Batch& batch, int th
   set_threads(threads);
   const Model model = Model::load(folders_.folder(shape));
   const TokenBatch tokens = texts(batch.lengths);
-  std::vector<Timer> sides{timer_of([&] { (void)model.hidden(tokens); })};
+  std::vector<Timer> sides{timer_of([&] { (void)model.forward(tokens); })};
   std::vector<std::string> libraries;
   if (!options_.peer.empty()) {
-    const Activations ours = model.hidden(tokens);
+    const Activations ours = model.forward(tokens);
     for (const char* library : {"transformers", "onnxruntime", "ctranslate2"}) {
       try {
         peer(library).prepare({{"op", "encode"},
@@ -129,7 +129,7 @@ void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int
   StatisticsObserver observer(model, tokens);
   const ForwardOptions observed{.observer = &observer};
   std::vector<Timer> sides{timer_of([&] {
-    (void)model.hidden(tokens, observed);
+    (void)model.forward(tokens, observed);
     (void)observer.means();
   })};
   if (!options_.peer.empty()) {
@@ -140,7 +140,7 @@ void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int
                             {"ids", ids_of(tokens)},
                             {"threads", threads}});
       (void)observer.means();
-      const Activations hidden = model.hidden(tokens, observed);
+      const Activations hidden = model.forward(tokens, observed);
       const std::vector<float> theirs = transformers.outputs();
       const size_t values = hidden.buffer.size();
       require_near(name, hidden.buffer.span(), std::span(theirs).first(values), kTolerance);
@@ -178,8 +178,8 @@ void ModelBenchmark::routing(const Batch& batch, int threads) {
   const Model whole = Model::load(folders_.folder(kMiniLm));
   const TokenBatch tokens = texts(batch.lengths);
   const std::vector<Timing> timings =
-      harness_.race(threads, {timer_of([&] { (void)routed.hidden(tokens); }),
-                              timer_of([&] { (void)whole.hidden(tokens); })});
+      harness_.race(threads, {timer_of([&] { (void)routed.forward(tokens); }),
+                              timer_of([&] { (void)whole.forward(tokens); })});
   report_.add({.name = name,
                .unit = "of a pass with all heads",
                .ours = timings[0].seconds / timings[1].seconds,
@@ -221,10 +221,10 @@ void ModelBenchmark::decoding(const std::filesystem::path& folder, int threads) 
   const Model model = Model::load(folder);
   TokenBatch prompt;
   prompt.add(texts({5}, model.config().vocabulary).ids);
-  const GenerateOptions how{.max_new_tokens = kNewTokens};
-  std::vector<Timer> sides{timer_of([&] { (void)generate(model, prompt, how); })};
+  const GenerateOptions options{.max_new_tokens = kNewTokens};
+  std::vector<Timer> sides{timer_of([&] { (void)generate(model, prompt, options); })};
   if (!options_.peer.empty()) {
-    const std::vector<int32_t> ids = generate(model, prompt, how).front().ids;
+    const std::vector<int32_t> ids = generate(model, prompt, options).front().ids;
     for (const char* dtype : {"float32", "auto"}) {
       peer(dtype).prepare({{"op", "generate"},
                            {"folder", folder.string()},

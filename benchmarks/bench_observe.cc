@@ -33,7 +33,7 @@ ObserveOptions look_only() { return {.measures = {"attention"}, .probes = false}
 
 ObserveData corpus_of(const TokenBatch& texts) {
   ObserveData data;
-  for (int64_t b = 0; b < texts.texts(); ++b) {
+  for (int64_t b = 0; b < texts.sequences(); ++b) {
     const std::span<const int32_t> ids = text_of(texts, b);
     data.corpus.texts.push_back({.ids = {ids.begin(), ids.end()}});
   }
@@ -44,7 +44,7 @@ ObserveData corpus_of(const TokenBatch& texts) {
 TokenBatch read_texts(const std::string& file, const Tokenizer& tokenizer, int64_t most) {
   std::ifstream in(file);
   TokenBatch texts;
-  for (std::string line; texts.texts() < most && std::getline(in, line);) {
+  for (std::string line; texts.sequences() < most && std::getline(in, line);) {
     if (!line.empty()) texts.add(tokenizer.encode(line.substr(0, line.find('\t'))).ids);
   }
   return texts;
@@ -105,24 +105,24 @@ class ObserveBenchmark {
     set_threads(threads);
     const Model model = Model::load(folder);
     const ObserveData data = corpus_of(texts);
-    const auto watched = [&] { return observe(model, nullptr, data, look_only()); };
+    const auto observed = [&] { return observe(model, nullptr, data, look_only()); };
     const auto bare = [&] {
       // The same batches.
       TokenBatch batch;
-      for (int64_t b = 0; b < texts.texts(); ++b) {
+      for (int64_t b = 0; b < texts.sequences(); ++b) {
         const std::span<const int32_t> ids = text_of(texts, b);
         if (batch.rows() > 0 && batch.rows() + std::ssize(ids) > 2048) {
-          (void)model.hidden(batch);
+          (void)model.forward(batch);
           batch = {};
         }
         batch.add(ids);
       }
-      (void)model.hidden(batch);
+      (void)model.forward(batch);
     };
-    std::vector<Timer> sides{timer_of([&] { (void)watched(); }), timer_of(bare)};
+    std::vector<Timer> sides{timer_of([&] { (void)observed(); }), timer_of(bare)};
     add_peer(
         name, {{"op", "look"}, {"folder", folder}, {"ids", ids_of(texts)}, {"threads", threads}},
-        [&] { return values_of(watched(), "entropy"); }, sides);
+        [&] { return values_of(observed(), "entropy"); }, sides);
     const std::vector<Timing> timings = harness_.race(threads, sides);
     add(name, "passes/s", timings, 0, 2, goal);
     report_.add({.name = name + " beside=bare",
@@ -156,14 +156,14 @@ class ObserveBenchmark {
     const std::filesystem::path folder = folders_.folder(shape);
     const Model model = Model::load(folder);
     const EvaluationSet set = evaluation(task, row.positions);
-    const ImportanceOptions how{.gradient = false, .ablation_mean = false, .resamples = 10};
+    const ImportanceOptions params{.gradient = false, .ablation_mean = false, .resamples = 10};
     const auto ablate = [&] {
       Evidence evidence = no_evidence(model);
-      observe_importance(model, folder, set, how, evidence);
+      observe_importance(model, folder, set, params, evidence);
       return evidence;
     };
     std::vector<Timer> sides{timer_of([&] { (void)ablate(); }),
-                             timer_of([&] { (void)model.hidden(set.examples.all.source); })};
+                             timer_of([&] { (void)model.forward(set.examples.all.source); })};
     const bool alike = row.positions == 1 || row.peer == "sampled";  // both sides' losses
     add_peer(name,
              {{"op", "ablation"},
@@ -177,8 +177,8 @@ class ObserveBenchmark {
                    : Numbers(),
              sides);
     if (sides.size() > 2) {
-      sides[2] = [of_some = sides[2]](int64_t reps) {
-        const Sample sample = of_some(reps);
+      sides[2] = [of_rows = sides[2]](int64_t reps) {
+        const Sample sample = of_rows(reps);
         return Sample{sample.seconds * kPeerCloses, sample.cpu_seconds * kPeerCloses};
       };
     }
@@ -209,7 +209,7 @@ class ObserveBenchmark {
     next("sentences", sentences);
     EvaluationSet classified = unlabelled(sentences);
     classified.task = LossTask::classify;
-    for (int32_t b = 0; b < sentences.texts(); ++b) {
+    for (int32_t b = 0; b < sentences.sequences(); ++b) {
       classified.examples.all.labels.push_back(b % 2);
     }
     const TemporaryFolder folder;
@@ -234,12 +234,12 @@ class ObserveBenchmark {
       set_threads(threads);
       const std::filesystem::path folder = make_folder();
       TrainableModel model = load_for_gradients(folder, set.task);
-      const auto weigh = [&] {
+      const auto measure_importance = [&] {
         const std::vector<double> scores =
             gate_gradients(model, SentencePooling::find_or_mean(folder), set, {}).scores;
         return std::vector<float>(scores.begin(), scores.end());
       };
-      std::vector<Timer> sides{timer_of([&] { (void)weigh(); })};
+      std::vector<Timer> sides{timer_of([&] { (void)measure_importance(); })};
       add_peer(name,
                {{"op", "gradient"},
                 {"folder", folder.string()},
@@ -248,7 +248,7 @@ class ObserveBenchmark {
                  set.task == LossTask::classify ? set.examples.all.labels : std::vector<int32_t>()},
                 {"together", together},
                 {"threads", threads}},
-               weigh, sides);
+               measure_importance, sides);
       add(name, "sets/s", harness_.race(threads, sides), 0, 1, together ? 1.5 : 4);
     }
   }
@@ -263,14 +263,15 @@ class ObserveBenchmark {
     const Model model = Model::load(folder);
     const EvaluationSet set = unlabelled(
         read_texts(options_.texts.front(), Tokenizer::load(folder), options_.quick ? 200 : 1000));
-    ImportanceOptions how{.gradient = false, .ablation_mean = false};
+    ImportanceOptions params{.gradient = false, .ablation_mean = false};
     std::vector<Evidence> found;
     std::vector<double> seconds;
     for (const bool raced : {false, true}) {
-      if (raced) how.race = kStandingTolerance;
+      if (raced) params.adaptive_tolerance = kStandingTolerance;
       found.push_back(no_evidence(model));
       seconds.push_back(
-          timer_of([&] { observe_importance(model, folder, set, how, found.back()); })(1).seconds);
+          timer_of([&] { observe_importance(model, folder, set, params, found.back()); })(1)
+              .seconds);
     }
     int64_t same = 0;
     for (int64_t h = 0; h < model.heads(); ++h) {

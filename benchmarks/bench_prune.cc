@@ -124,8 +124,8 @@ class PruneBenchmark {
     set_threads(one.threads);
     const Model left = Model::load(folder(one.heads, PruneForm::compact));
     const TokenBatch tokens = texts(one.lengths);
-    std::vector<Timer> sides{timer_of([&] { (void)left.hidden(tokens); }),
-                             timer_of([&] { (void)full_.hidden(tokens); })};
+    std::vector<Timer> sides{timer_of([&] { (void)left.forward(tokens); }),
+                             timer_of([&] { (void)full_.forward(tokens); })};
     if (options_.select(masked)) add_peer(masked, one, left, tokens, sides);
     const std::vector<Timing> timings = harness_.race(one.threads, sides);
     const double work = less_work(one.heads, one.lengths.front());
@@ -158,7 +158,7 @@ class PruneBenchmark {
                       {"ids", ids_of(tokens)},
                       {"batches", 1},
                       {"threads", one.threads}});
-      require_near(name, left.hidden(tokens).buffer.span(), peer_->outputs(), kTolerance);
+      require_near(name, left.forward(tokens).buffer.span(), peer_->outputs(), kTolerance);
       sides.push_back([this](int64_t reps) { return peer_->time(reps); });
     } catch (const Error& error) {
       report_.refused(error);

@@ -23,7 +23,7 @@
 #include "headwise/study/study.h"
 #include "headwise/text/sample_text.h"
 #include "model_problem.h"
-#include "observe/race.h"
+#include "observe/adaptive_ablation.h"
 #include "peer.h"
 #include "report.h"
 
@@ -232,7 +232,7 @@ class OurStudy {
  private:
   void make_texts(const std::vector<int64_t>& lengths) {
     texts_ = bench::texts(lengths);
-    for (int64_t b = 0; b < texts_.texts(); ++b) {
+    for (int64_t b = 0; b < texts_.sequences(); ++b) {
       const std::span<const int32_t> ids = text_of(texts_, b);
       data_.corpus.texts.push_back({.ids = {ids.begin(), ids.end()}});
     }
@@ -254,8 +254,8 @@ class PeerStudy {
   /// counts for all sets: their passes cost the same, and all of them take many minutes.
   PeerStudy(Peer& peer, const OurStudy& ours, int64_t threads, int64_t passes)
       : peer_(peer), heads_(ours.model().heads()) {
-    order_ = order_of_examples(ours.texts().texts(), kSeed);
-    StudyQuestions questions(ours.model(), ours.last(), ours.texts().texts());
+    order_ = order_of_examples(ours.texts().sequences(), kSeed);
+    StudyQuestions questions(ours.model(), ours.last(), ours.texts().sequences());
     nlohmann::json stages = nlohmann::json::array();
     for (size_t i = 1; i < kStages.size(); ++i) {
       const Questions wanted = questions.of(kStages[i]);

@@ -71,10 +71,10 @@ class TrainBenchmark {
 
 nlohmann::json rows_of(const TokenBatch& batch, std::span<const int32_t> values, int32_t unscored) {
   nlohmann::json rows = nlohmann::json::array();
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     nlohmann::json row = nlohmann::json::array();
     for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
-      row.push_back(values[i] == kUnscored ? unscored : values[i]);
+      row.push_back(values[i] == kIgnoreIndex ? unscored : values[i]);
     }
     rows.push_back(std::move(row));
   }
@@ -86,7 +86,7 @@ std::vector<float> TrainBenchmark::peer_losses(const TrainProblem& problem,
   constexpr int32_t kTorchUnscored = -100;
   nlohmann::json batches = nlohmann::json::array();
   for (const TrainingBatch& batch : problem.batches) {
-    const bool two = batch.target.texts() > 0;
+    const bool two = batch.target.sequences() > 0;
     const TokenBatch& scored = two ? batch.target : batch.source;
     nlohmann::json one{{"source", rows_of(batch.source, batch.source.ids, 0)}};
     if (two) one["target"] = rows_of(batch.target, batch.target.ids, 0);

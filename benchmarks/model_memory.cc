@@ -62,11 +62,11 @@ bool ran_as_memory_child(int argc, char** argv) {
   const Model model = Model::load(argv[2]);
   std::vector<int64_t> lengths;
   for (int i = 3; i < argc; ++i) lengths.push_back(std::stoll(argv[i]));
-  (void)model.hidden(texts({8}));
+  (void)model.forward(texts({8}));
   const TokenBatch batch = texts(lengths);
   StatisticsObserver observer(model, batch);
   const int64_t before = status_kib("VmRSS");
-  (void)model.hidden(batch, {.observer = &observer});
+  (void)model.forward(batch, {.observer = &observer});
   fmt::print("{}\n", static_cast<double>(status_kib("VmHWM") - before) / 1024);
   return true;
 }

@@ -155,7 +155,7 @@ std::span<const int32_t> text_of(const TokenBatch& batch, int64_t text) {
 
 nlohmann::json ids_of(const TokenBatch& batch) {
   nlohmann::json ids = nlohmann::json::array();
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     const std::span<const int32_t> text = text_of(batch, b);
     ids.push_back(std::vector(text.begin(), text.end()));
   }
@@ -194,7 +194,7 @@ StatisticsObserver::StatisticsObserver(const Model& model, const TokenBatch& bat
   observers_.resize(names_.size());
   largest_.resize(batch.rows() * most);
   given_weight_.resize(batch.rows() * most);
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     const int64_t begin = batch.offsets[b], N = batch.offsets[b + 1] - begin;
     for (int64_t n = 0; n < N; ++n) {
       sets_[begin + n] = n == 0 || n == N - 1;        // special
@@ -204,8 +204,8 @@ StatisticsObserver::StatisticsObserver(const Model& model, const TokenBatch& bat
   }
 }
 
-AttentionObserver* StatisticsObserver::watch(const AttentionSite& site,
-                                             const Attention& attention) {
+AttentionObserver* StatisticsObserver::attention_observer(const AttentionSite& site,
+                                                          const Attention& attention) {
   AttentionObserver& observer = observers_[std::ranges::find(names_, site.name) - names_.begin()];
   const int64_t T = attention.q.extent(0), H = attention.q.extent(1);
   observer.key_sets = View<const uint8_t, 2>(sets_.data(), {2, T});
@@ -219,13 +219,13 @@ std::vector<float> StatisticsObserver::means() {
   std::vector<float> means;
   for (AttentionObserver& observer : observers_) {
     for (const HeadStatistics& head : observer.heads) {
-      for (const Tally& tally :
+      for (const RunningMean& running_mean :
            {head.entropy, head.entropy_ratio, head.confidence, head.distance, head.mass_previous,
             head.mass_self, head.mass_next, head.mass_first, head.mass_last, head.mass_key_set[0],
             head.mass_key_set[1], head.mass_window, head.mass_given}) {
-        means.push_back(static_cast<float>(tally.mean()));
+        means.push_back(static_cast<float>(running_mean.mean()));
       }
-      for (const Tally& share : head.offset_share) {
+      for (const RunningMean& share : head.offset_share) {
         means.push_back(static_cast<float>(share.mean()));
       }
     }

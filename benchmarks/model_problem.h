@@ -58,7 +58,8 @@ class StatisticsObserver : public ForwardObserver {
  public:
   StatisticsObserver(const Model& model, const TokenBatch& batch);
 
-  AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override;
+  AttentionObserver* attention_observer(const AttentionSite& site,
+                                        const Attention& attention) override;
 
   /// Of all passes since the last call: for every head the means that peer_model.py gives too.
   std::vector<float> means();

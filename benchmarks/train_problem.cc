@@ -28,7 +28,7 @@ double product_flops(double weights, int64_t rows) {
 /// Scores and mixes of attention, forward and backward, as if no row were hidden.
 double attention_flops(int64_t width, const TokenBatch& queries, const TokenBatch& keys) {
   double pairs = 0;
-  for (int64_t b = 0; b < queries.texts(); ++b) {
+  for (int64_t b = 0; b < queries.sequences(); ++b) {
     pairs += static_cast<double>((queries.offsets[b + 1] - queries.offsets[b]) *
                                  (keys.offsets[b + 1] - keys.offsets[b]));
   }

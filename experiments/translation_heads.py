@@ -113,12 +113,12 @@ def main():
     parser.add_argument("data")
     parser.add_argument("-o", "--out", required=True)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--orders", default="gradient,ablation,twins-first,greedy", help="beside random")
+    parser.add_argument("--orders", default="gradient,ablation,redundant-first,greedy", help="beside random")
     parser.add_argument("--counts", default="7,14,22,29,36,43,50,58")
     parser.add_argument("--recover", default="36,50,58", help="numbers of heads removed after which the model is trained again")
     parser.add_argument("--encoder", default="12,19", help="numbers of heads of the encoder removed")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--rate", default="2e-4")
+    parser.add_argument("--learning-rate", default="2e-4")
     parser.add_argument("--dropout", default="0")
     parser.add_argument("--label-smoothing", default="0")
     parser.add_argument("--positional", type=float, default=0)
@@ -166,7 +166,7 @@ def recovered(trial, name, order, n, arguments, epochs=None, **more):
     train = [f"{options.data}/train.{language}.gz" for language in ("en", "de")]
     if not (model / "config.json").exists():
         trial.headwise("prune", options.model, *arguments, "--loss", "translate", *files("--recover", train), "--epochs", epochs,
-                       "--rate", options.rate, "--dropout", options.dropout, "--label-smoothing", options.label_smoothing, *files("--data", trial.validation), "-o", model)
+                       "--learning-rate", options.learning_rate, "--dropout", options.dropout, "--label-smoothing", options.label_smoothing, *files("--data", trial.validation), "-o", model)
     trial.score(f"{name}", order, n, trial.translate(f"{name}.outputs", model), recovered=epochs > 0, **more)
 
 

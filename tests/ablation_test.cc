@@ -76,7 +76,7 @@ class Ablations : public testing::TestWithParam<Case> {
       }
       case LossTask::classify:
         all.source = texts;
-        for (int64_t b = 0; b < texts.texts(); ++b) {
+        for (int64_t b = 0; b < texts.sequences(); ++b) {
           all.labels.push_back(static_cast<int32_t>(b % model_.output_width()));
         }
         break;
@@ -102,14 +102,14 @@ class Ablations : public testing::TestWithParam<Case> {
 
   Activations hidden(const ForwardOptions& options) const {
     const TrainingBatch& all = set_.examples.all;
-    return all.target.texts() > 0 ? model_.hidden(all.source, all.target, options)
-                                  : model_.hidden(all.source, options);
+    return all.target.sequences() > 0 ? model_.forward(all.source, all.target, options)
+                                      : model_.forward(all.source, options);
   }
 
   /// The plain way: all hidden states, all logits, in double.
   std::vector<double> expected(const ForwardOptions& options, const ForwardOptions& of_all) const {
     const TrainingBatch& all = set_.examples.all;
-    const TokenBatch& last = all.target.texts() > 0 ? all.target : all.source;
+    const TokenBatch& last = all.target.sequences() > 0 ? all.target : all.source;
     const Activations states = hidden(options);
     std::vector<double> values(set_.size());
     if (set_.task == LossTask::similarity || set_.task == LossTask::fidelity) {
@@ -130,7 +130,7 @@ class Ablations : public testing::TestWithParam<Case> {
     const Activations logits = model_.output(states.rows);
     for (int64_t x = 0; x < set_.size(); ++x) {
       for (int64_t row = last.offsets[x]; row < last.offsets[x + 1]; ++row) {
-        if (all.labels[row] != kUnscored) values[x] += nll(logits.rows, row, all.labels[row]);
+        if (all.labels[row] != kIgnoreIndex) values[x] += nll(logits.rows, row, all.labels[row]);
       }
     }
     return values;
@@ -195,8 +195,8 @@ TEST_P(Ablations, EqualPassesWithGates) {
 class Means : public ForwardObserver {
  public:
   explicit Means(int64_t head) : head_(head) {}
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+            View<float, 3> z, View<const float, 2>) override {
     const int64_t h = head_ - site.first;
     if (h < 0 || h >= z.extent(1)) return;
     if (sums_.empty()) {
@@ -233,13 +233,13 @@ TEST_P(Ablations, MeansEqualPassesWithMeansInPlace) {
 TEST_P(Ablations, OfAModelWithGates) {
   std::vector<float> gates(model_.heads());
   for (size_t h = 0; h < gates.size(); ++h) gates[h] = static_cast<float>(2 + h * 7 % 3) / 4;
-  std::vector<float> closed = gates;
+  std::vector<float> masked = gates;
   LossSweep sweep(model_, pooling_, set_, {.gates = gates});
   const std::vector<Ablation> ablations = {{.heads = {0, model_.heads() - 1}}};
   const SweepValues values = sweep.run(ablations, all_examples());
-  closed[0] = closed.back() = 0;
+  masked[0] = masked.back() = 0;
   expect_near(values.base, expected({.gates = {gates.data(), {1, model_.heads()}}}, {}), "base");
-  expect_near(values.ablated[0], expected({.gates = {closed.data(), {1, model_.heads()}}}, {}),
+  expect_near(values.ablated[0], expected({.gates = {masked.data(), {1, model_.heads()}}}, {}),
               "two heads");
 }
 
@@ -396,7 +396,7 @@ TEST(AblationsThatCannotBe, AreRefused) {
   set.task = LossTask::mlm;
   set.examples.all.labels[0] = static_cast<int32_t>(model.config().vocabulary);
   refuses(set);
-  std::ranges::fill(set.examples.all.labels, kUnscored);
+  std::ranges::fill(set.examples.all.labels, kIgnoreIndex);
   refuses(set);
   set.examples.all.labels.pop_back();
   refuses(set);

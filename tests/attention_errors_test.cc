@@ -205,33 +205,39 @@ TEST(AttentionErrors, Maps) {
 }
 
 TEST(AttentionErrors, Observer) {
-  const auto watched = [](const std::string& what, const std::function<void(Watch&)>& spoil) {
+  const auto observed = [](const std::string& what,
+                           const std::function<void(TestObserver&)>& spoil) {
     Sound s;
-    Watch watch(s.attention, false, 1);
-    spoil(watch);
+    TestObserver test_observer(s.attention, false, 1);
+    spoil(test_observer);
     Answers<float> a(s.attention);
-    expect_refused(what,
-                   [&] { attention_forward(s.attention, a.out.view(), {}, &watch.observer); });
+    expect_refused(
+        what, [&] { attention_forward(s.attention, a.out.view(), {}, &test_observer.observer); });
   };
-  watched("3 heads", [](Watch& w) { w.observer.heads.resize(3); });
-  watched("key sets", [](Watch& w) { w.observer.key_sets = {w.sets.data(), {2, 6}}; });
-  watched("a given key past its sequence", [](Watch& w) { w.given[1] = 3; });
-  watched("a given key below none", [](Watch& w) { w.given[1] = -2; });
-  watched("given keys", [](Watch& w) { w.observer.given_key = w.observer.given_key.first(6); });
-  watched("compared rows", [](Watch& w) { w.observer.compared = w.observer.compared.first(6); });
-  watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = 7; });
-  watched("no numbers for a compared row", [](Watch& w) { w.compared[3] = -2; });
-  watched("no numbers for a compared row", [](Watch& w) { w.compared[0] = w.compared[1] = 0; });
-  watched("compared_with", [](Watch& w) {
+  observed("3 heads", [](TestObserver& w) { w.observer.heads.resize(3); });
+  observed("key sets", [](TestObserver& w) { w.observer.key_sets = {w.sets.data(), {2, 6}}; });
+  observed("a given key past its sequence", [](TestObserver& w) { w.given[1] = 3; });
+  observed("a given key below none", [](TestObserver& w) { w.given[1] = -2; });
+  observed("given keys",
+           [](TestObserver& w) { w.observer.given_key = w.observer.given_key.first(6); });
+  observed("compared rows",
+           [](TestObserver& w) { w.observer.compared = w.observer.compared.first(6); });
+  observed("no numbers for a compared row", [](TestObserver& w) { w.compared[3] = 7; });
+  observed("no numbers for a compared row", [](TestObserver& w) { w.compared[3] = -2; });
+  observed("no numbers for a compared row",
+           [](TestObserver& w) { w.compared[0] = w.compared[1] = 0; });
+  observed("compared_with", [](TestObserver& w) {
     w.observer.compared_with = {nullptr, w.observer.compared_with.shape()};
   });
-  watched("correlation", [](Watch& w) {
+  observed("correlation", [](TestObserver& w) {
     w.observer.correlation = {w.correlation.data(), {w.observer.compared_with.extent(0), 3}};
   });
-  watched("left out", [](Watch& w) { w.observer.left_out = w.observer.left_out.first(6); });
-  watched("largest", [](Watch& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });
-  watched("largest kept", [](Watch& w) { w.observer.largest_kept = {w.largest.data(), {6, 4}}; });
-  watched("given weight", [](Watch& w) {
+  observed("left out", [](TestObserver& w) { w.observer.left_out = w.observer.left_out.first(6); });
+  observed("largest", [](TestObserver& w) { w.observer.largest = {w.largest.data(), {7, 3}}; });
+  observed("largest kept", [](TestObserver& w) {
+    w.observer.largest_kept = {w.largest.data(), {6, 4}};
+  });
+  observed("given weight", [](TestObserver& w) {
     w.observer.given_weight = {w.given_weight.data(), {7, 3}};
   });
 }

@@ -73,11 +73,11 @@ TEST_P(AttentionGolden, Statistics) {
     const Case& one = file.at(name);
     const AttentionCase problem(one);
     const Attention a = problem.attention();
-    CaseObserver watch(one);
+    CaseObserver test_observer(one);
     tests::Array<float, 3> out({a.q.extent(0), a.q.extent(1), a.v.extent(2)});
-    attention_forward(a, out.view(), {}, &watch.observer);
+    attention_forward(a, out.view(), {}, &test_observer.observer);
     SCOPED_TRACE(name);
-    expect_statistics(one, watch.observer.heads, 1e-5);
+    expect_statistics(one, test_observer.observer.heads, 1e-5);
   }
 }
 

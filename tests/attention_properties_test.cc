@@ -224,9 +224,9 @@ void append_bits(std::vector<uint64_t>& bits, const std::vector<T>& values) {
 /// Everything forward, backward and an observer give, as bits.
 std::vector<uint64_t> everything(const Problem& problem) {
   const Attention attention = problem.attention();
-  Watch watch(attention, false, 5);
-  const Answers<float> a =
-      solve(attention, problem.dout.view(), {.at_zero_gates = true, .observer = &watch.observer});
+  TestObserver test_observer(attention, false, 5);
+  const Answers<float> a = solve(attention, problem.dout.view(),
+                                 {.at_zero_gates = true, .observer = &test_observer.observer});
   std::vector<uint64_t> bits;
   for (const auto* array : {&a.out, &a.dq, &a.dk, &a.dv}) append_bits(bits, array->values());
   for (const auto* array : {&a.lse, &a.dgates, &a.dtable}) append_bits(bits, array->values());
@@ -236,20 +236,20 @@ std::vector<uint64_t> everything(const Problem& problem) {
   std::vector<int64_t> rows(problem.rows());
   std::iota(rows.begin(), rows.end(), 0);
   append_bits(bits, attention_maps(attention, rows).weights);
-  append_bits(bits, watch.largest);
-  append_bits(bits, watch.largest_kept);
-  append_bits(bits, watch.given_weight);
-  append_bits(bits, watch.correlation);
-  for (const HeadStatistics& head : watch.observer.heads) {
-    std::vector<Tally> tallies = {head.entropy,        head.entropy_ratio, head.confidence,
-                                  head.mass_first,     head.mass_last,     head.mass_given,
-                                  head.distance,       head.mass_previous, head.mass_self,
-                                  head.mass_next,      head.mass_window,   head.mass_key_set[0],
-                                  head.mass_key_set[1]};
-    tallies.insert(tallies.end(), head.offset_share.begin(), head.offset_share.end());
-    for (const Tally& tally : tallies) {
-      append_bits(bits, std::vector{tally.sum});
-      append_bits(bits, std::vector{tally.n});
+  append_bits(bits, test_observer.largest);
+  append_bits(bits, test_observer.largest_kept);
+  append_bits(bits, test_observer.given_weight);
+  append_bits(bits, test_observer.correlation);
+  for (const HeadStatistics& head : test_observer.observer.heads) {
+    std::vector<RunningMean> running_means = {
+        head.entropy,        head.entropy_ratio, head.confidence,  head.mass_first,
+        head.mass_last,      head.mass_given,    head.distance,    head.mass_previous,
+        head.mass_self,      head.mass_next,     head.mass_window, head.mass_key_set[0],
+        head.mass_key_set[1]};
+    running_means.insert(running_means.end(), head.offset_share.begin(), head.offset_share.end());
+    for (const RunningMean& running_mean : running_means) {
+      append_bits(bits, std::vector{running_mean.sum});
+      append_bits(bits, std::vector{running_mean.n});
     }
   }
   return bits;

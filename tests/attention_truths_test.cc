@@ -29,9 +29,9 @@ TEST(AttentionTruths, ConcatenationTimesWoIsASumOverHeads) {
   const auto with = [&](std::vector<float> gates) {
     Array<float, 2> out({kRows, kWidth});
     MultiHeadAttention::Pass pass;
-    Attention how{.q_offsets = offsets};
-    how.gates = {gates.data(), {1, kHeads}};
-    layer.forward(x.view(), {}, how, pass, out.view());
+    Attention params{.q_offsets = offsets};
+    params.gates = {gates.data(), {1, kHeads}};
+    layer.forward(x.view(), {}, params, pass, out.view());
     return out.values();
   };
   const std::vector<float> whole = with({1, 1, 1, 1}), bias = with({0, 0, 0, 0});

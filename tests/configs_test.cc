@@ -182,10 +182,10 @@ TEST(Configs, EncoderDecodersHaveTheirScalesAndTokens) {
   EXPECT_EQ(marian.decoder_vocabulary, 58101);
   const ModelConfig t5 = published("t5-small"), newer = published("flan-t5-small");
   EXPECT_EQ(t5.output_scale, 1 / std::sqrt(512.f));
-  EXPECT_FALSE(t5.gated);
+  EXPECT_FALSE(t5.glu);
   EXPECT_EQ(t5.activation, Activation::relu);
   EXPECT_EQ(newer.output_scale, 1);
-  EXPECT_TRUE(newer.gated);
+  EXPECT_TRUE(newer.glu);
   EXPECT_EQ(newer.activation, Activation::gelu_tanh);
   for (const ModelConfig* config : {&t5, &newer}) {
     EXPECT_EQ(config->encoder.attention[0].scale, 1);

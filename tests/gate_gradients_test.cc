@@ -34,7 +34,7 @@ EvaluationSet examples_of(LossTask task, const ModelConfig& config) {
       return hidden_tokens(texts, masking);
     }
     case LossTask::classify:
-      for (int32_t b = 0; b < texts.texts(); ++b) {
+      for (int32_t b = 0; b < texts.sequences(); ++b) {
         all.labels.push_back(b % static_cast<int32_t>(config.labels.size()));
       }
       break;
@@ -145,11 +145,11 @@ TEST_P(GradientsOfGates, OfFidelityAreTheSpeedOfThePooledOutput) {
     std::vector<float> gates(model_.heads(), 1.f);
     gates[head] = g;
     const ForwardOptions options{.gates = {gates.data(), {1, model_.heads()}}};
-    const Activations hidden = all.target.texts() > 0
-                                   ? model_.hidden(all.source, all.target, options)
-                                   : model_.hidden(all.source, options);
+    const Activations hidden = all.target.sequences() > 0
+                                   ? model_.forward(all.source, all.target, options)
+                                   : model_.forward(all.source, options);
     Activations e =
-        pooling_.embed(hidden.rows, (all.target.texts() > 0 ? all.target : all.source).offsets);
+        pooling_.embed(hidden.rows, (all.target.sequences() > 0 ? all.target : all.source).offsets);
     for (int64_t b = 0; b < e.rows.extent(0); ++b) {
       double squares = 0;
       for (int64_t c = 0; c < e.rows.extent(1); ++c) squares += double{e.rows(b, c)} * e.rows(b, c);
@@ -195,7 +195,7 @@ TEST_P(GradientsOfGates, DoNotDependOnBatchesOrThreads) {
 
 TEST_P(GradientsOfGates, LeaveNoGradientOfWeights) {
   for (const Parameter& parameter : trainable_.parameters()) {
-    EXPECT_FALSE(parameter.trained) << parameter.name;
+    EXPECT_FALSE(parameter.requires_grad) << parameter.name;
     EXPECT_TRUE(std::ranges::all_of(parameter.gradient, [](float d) { return d == 0; }));
   }
 }

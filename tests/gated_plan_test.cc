@@ -89,18 +89,18 @@ TEST(GatedPlan, LearnsFromLabels) {
   EvaluationSet set{.task = LossTask::classify};
   TrainingBatch& all = set.examples.all;
   all.source = random_texts(model.config().vocabulary, 0);
-  for (int64_t b = 0; b < all.source.texts(); ++b) {
+  for (int64_t b = 0; b < all.source.sequences(); ++b) {
     all.labels.push_back(all.source.ids[all.source.offsets[b]] % 2);
   }
   const TemporaryFolder gated;
-  FineTuneOptions how = training();
-  how.optimizer.rate = 3e-3;
+  FineTuneOptions options = training();
+  options.optimizer.rate = 3e-3;
   int64_t steps = 0;
-  how.progress = [&](int64_t, int64_t, double) { ++steps; };
+  options.progress = [&](int64_t, int64_t, double) { ++steps; };
   const double before = load_for_its_task(folder).evaluate(all).nll;
   const GatedPlan found =
-      learn_plan(model, folder, set, {.heads = 1, .training = how}, gated.path());
-  EXPECT_EQ(steps, fine_tune_steps(set.examples, how));
+      learn_plan(model, folder, set, {.heads = 1, .training = options}, gated.path());
+  EXPECT_EQ(steps, fine_tune_steps(set.examples, options));
   EXPECT_EQ(found.plan.keep.size(), 1u);
   EXPECT_LT(load_for_its_task(gated.path()).evaluate(all).nll, 0.8 * before);
 }
@@ -109,8 +109,8 @@ TEST(GatedPlan, HonoursConstraints) {
   const fs::path folder = golden_model("qwen3");
   const Model model = Model::load(folder);
   const EvaluationSet set = unlabelled_for(model);
-  FineTuneOptions how = training();
-  how.epochs = 5;
+  FineTuneOptions params = training();
+  params.epochs = 5;
   const auto learn = [&](const GateOptions& options) {
     const TemporaryFolder gated;
     return learn_plan(model, folder, set, options, gated.path()).plan;
@@ -119,11 +119,11 @@ TEST(GatedPlan, HonoursConstraints) {
     return std::ranges::count_if(
         plan.keep, [&](const std::string& head) { return head.starts_with(site.name + "."); });
   };
-  const Plan even = learn({.heads = 5, .uniform = true, .training = how});
+  const Plan even = learn({.heads = 5, .uniform = true, .training = params});
   for (const AttentionSite& site : model.attentions()) EXPECT_EQ(left_in(even, site), 2);
-  const Plan two = learn({.heads = 4, .at_least = 2, .training = how});
+  const Plan two = learn({.heads = 4, .at_least = 2, .training = params});
   for (const AttentionSite& site : model.attentions()) EXPECT_EQ(left_in(two, site), 2);
-  EXPECT_TRUE(learn({.keep = 0., .at_least = 0, .training = how}).keep.empty());
+  EXPECT_TRUE(learn({.keep = 0., .at_least = 0, .training = params}).keep.empty());
   const auto refused = [&](const GateOptions& options, const char* why) {
     try {
       (void)learn(options);
@@ -132,9 +132,9 @@ TEST(GatedPlan, HonoursConstraints) {
       EXPECT_THAT(error.what(), HasSubstr(why));
     }
   };
-  refused({.heads = 1, .training = how}, "2 or more");
-  refused({.heads = 99, .training = how}, "0 to 8");
-  refused({.training = how}, "a share of the heads, or a number");
+  refused({.heads = 1, .training = params}, "2 or more");
+  refused({.heads = 99, .training = params}, "0 to 8");
+  refused({.training = params}, "a share of the heads, or a number");
 }
 
 /// The gradient of gates through a loss of hidden states, and what is left once they are settled.
@@ -174,10 +174,10 @@ TEST(LearnedGatesOfHiddenStates, HaveSlopesAndSettle) {
 
   std::ranges::fill(log_alpha.values, 0.3f);
   const double gated = model.evaluate(GoldenGradients("bert").batch()).nll;
-  model.settle_gates();
+  model.fold_gates();
   EXPECT_TRUE(model.learned_gates().empty());
   EXPECT_NEAR(model.evaluate(GoldenGradients("bert").batch()).nll, gated, 1e-5 * gated);
-  EXPECT_THROW(model.settle_gates(), Error);
+  EXPECT_THROW(model.fold_gates(), Error);
 }
 
 }  // namespace

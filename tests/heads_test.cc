@@ -31,15 +31,15 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 class Onlooker : public ForwardObserver {};
 
 /// Sees how far a pass has come, and no heads.
-class Watch : public ForwardObserver {
+class TestObserver : public ForwardObserver {
  public:
-  explicit Watch(const ModelConfig& config) : config_(config) {}
+  explicit TestObserver(const ModelConfig& config) : config_(config) {}
   bool wants_heads() const override { return false; }
-  AttentionObserver* watch(const AttentionSite& site, const Attention&) override {
+  AttentionObserver* attention_observer(const AttentionSite& site, const Attention&) override {
     EXPECT_FALSE(attention_at(config_, site).routing) << "all heads of " << site.name;
     return nullptr;
   }
-  void reached(Side, int64_t, View<const float, 2>) override { ++layers; }
+  void on_resid_post(Side, int64_t, View<const float, 2>) override { ++layers; }
   int64_t layers = 0;
 
  private:
@@ -58,8 +58,8 @@ TEST_P(RoutedModels, WhatIsLeftOutChangesNothing) {
     ForwardOptions options;
     if (gated) options.gates = {gates.data(), {1, model.heads()}};
     const auto run = [&] {
-      return model.config().encoder_decoder() ? model.hidden(batch.source, batch.target, options)
-                                              : model.hidden(batch.source, options);
+      return model.config().encoder_decoder() ? model.forward(batch.source, batch.target, options)
+                                              : model.forward(batch.source, options);
     };
     const Activations gathered = run();
     Onlooker onlooker;
@@ -77,14 +77,14 @@ TEST_P(RoutedModels, WhatIsLeftOutChangesNothing) {
 TEST_P(RoutedModels, ToSeeHowFarAPassIsCostsNothing) {
   const TrainingBatch batch = GoldenGradients(GetParam()).batch();
   const Model model = Model::load(golden_model(GetParam()));
-  Watch watch(model.config());
+  TestObserver test_observer(model.config());
   const auto run = [&](ForwardObserver* observer) {
     const ForwardOptions options{.observer = observer};
-    return model.config().encoder_decoder() ? model.hidden(batch.source, batch.target, options)
-                                            : model.hidden(batch.source, options);
+    return model.config().encoder_decoder() ? model.forward(batch.source, batch.target, options)
+                                            : model.forward(batch.source, options);
   };
-  const Activations seen = run(&watch), unseen = run(nullptr);
-  EXPECT_GT(watch.layers, 0);
+  const Activations seen = run(&test_observer), unseen = run(nullptr);
+  EXPECT_GT(test_observer.layers, 0);
   EXPECT_TRUE(
       std::equal(seen.rows.data(), seen.rows.data() + seen.buffer.size(), unseen.rows.data()));
 }
@@ -104,7 +104,7 @@ TEST(HeadLog, FixedHeadsDoWhatTheyAreFixedTo) {
     return heads.at(head).at(measure).get<double>();
   };
   EXPECT_EQ(of("L0.H0", "mass_previous"), 1);
-  EXPECT_EQ(of("L0.H0", "rows"), batch.source.rows() - batch.source.texts());
+  EXPECT_EQ(of("L0.H0", "rows"), batch.source.rows() - batch.source.sequences());
   EXPECT_FALSE(heads.at("L0.H0").contains("mass_self"));
   EXPECT_EQ(of("L0.H1", "mass_next"), 1);
   EXPECT_EQ(of("L0.H2", "mass_first"), 1);
@@ -213,10 +213,10 @@ TEST_P(GatedModels, SavesWhatItComputes) {
   TrainableModel model = load_for_its_task(golden_model(GetParam()));
   model.learn_gates({.l0 = 0.1});
   Parameter& parameter = log_alpha_of(model);
-  int64_t closed = 0;
+  int64_t masked = 0;
   for (size_t h = 0; h < parameter.values.size(); ++h) {
     parameter.values[h] = h % 3 == 0 ? -4.f : h % 3 == 1 ? 0.4f : 4.f;
-    closed += h % 3 == 0;
+    masked += h % 3 == 0;
   }
   const TrainingBatch batch = GoldenGradients(GetParam()).batch();
   const Loss gated = model.evaluate(batch);
@@ -224,7 +224,7 @@ TEST_P(GatedModels, SavesWhatItComputes) {
   model.save(folder.path());
 
   TrainableModel saved = load_for_its_task(folder.path());
-  EXPECT_EQ(saved.heads(), model.heads() - closed);
+  EXPECT_EQ(saved.heads(), model.heads() - masked);
   const nlohmann::json config = nlohmann::json::parse(saved.config_json());
   EXPECT_TRUE(config.contains("pruned_heads"));
   // transformers finds the class that loads it, also after it was trained further.
@@ -273,7 +273,7 @@ TEST(LearnedGates, WeightsCanBeFrozen) {
   EXPECT_TRUE(model.learned_gates().empty());
   model.learn_gates({.l0 = 0.1, .train_weights = false});
   for (const Parameter& parameter : model.parameters()) {
-    EXPECT_EQ(parameter.trained, parameter.name == "gates.log_alpha") << parameter.name;
+    EXPECT_EQ(parameter.requires_grad, parameter.name == "gates.log_alpha") << parameter.name;
   }
   EXPECT_EQ(std::ssize(model.learned_gates()), model.heads());
   EXPECT_THROW(model.learn_gates({}), Error);

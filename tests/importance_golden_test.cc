@@ -39,7 +39,8 @@ class GoldenImportance : public GoldenTensors {
     if (has("decoder_ids")) add_texts("decoder_ids", "decoder_lengths", all.target);
     if (has("labels")) {
       for (const int64_t label : integers("labels"))
-        all.labels.push_back(static_cast<int32_t>(label));
+        all.labels.push_back(label < 0 ? kIgnoreIndex
+                                       : static_cast<int32_t>(label));  // files have -1
     }
     if (has("scores")) all.scores = floats("scores");
     if (task == LossTask::similarity) set_.examples.texts_each = 2;

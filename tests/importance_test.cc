@@ -15,9 +15,9 @@
 #include "headwise/core/random.h"
 #include "headwise/observe/observe.h"
 #include "model/stack_layout.h"
+#include "observe/adaptive_ablation.h"
 #include "observe/label_scores.h"
 #include "observe/loss_table.h"
-#include "observe/race.h"
 #include "texts_testing.h"
 
 namespace headwise {
@@ -61,7 +61,7 @@ class ImportanceOfGpt2 : public testing::Test {
     const std::vector<double> base = sweep.run({}, all_of(set_)).base;
     return LossStatistic(set_.task, sweep.scorer().tokens(), {}).loss(base);
   }
-  double closed(const std::vector<int64_t>& heads) const {
+  double ablated_loss(const std::vector<int64_t>& heads) const {
     std::vector<float> gates(model_.heads(), 1.f);
     for (const int64_t head : heads) gates[head] = 0;
     return loss(gates);
@@ -79,7 +79,7 @@ class ImportanceOfGpt2 : public testing::Test {
 
 TEST_F(ImportanceOfGpt2, HeadsHaveAllFourNumbers) {
   const Evidence evidence = observe({});
-  const double whole = closed({});
+  const double whole = ablated_loss({});
   ASSERT_TRUE(evidence.loss);
   EXPECT_EQ(evidence.loss->task, "lm");
   EXPECT_NEAR(evidence.loss->value, whole, kTolerance);
@@ -89,7 +89,7 @@ TEST_F(ImportanceOfGpt2, HeadsHaveAllFourNumbers) {
   for (int64_t h = 0; h < model_.heads(); ++h) {
     const Measures& measures = evidence.head(name(h)).measures;
     const Measure& zero = *measures.find("ablation_zero");
-    EXPECT_NEAR(zero.value, closed({h}) - whole, kTolerance);
+    EXPECT_NEAR(zero.value, ablated_loss({h}) - whole, kTolerance);
     EXPECT_EQ(zero.n, 40);
     EXPECT_LE(zero.interval->low, zero.value);
     EXPECT_GE(zero.interval->high, zero.value);
@@ -130,11 +130,12 @@ TEST_F(ImportanceOfGpt2, GroupsBesideHalvesAndRandomHeads) {
   ASSERT_EQ(evidence.groups.size(), 2 + model_.attentions().size());
   const GroupEvidence& three = evidence.groups[0];
   EXPECT_EQ(three.heads, (std::vector<std::string>{name(0), name(2), name(5)}));
-  const double whole = closed({});
-  EXPECT_NEAR(three.measures.find("ablation_zero")->value, closed({0, 2, 5}) - whole, kTolerance);
+  const double whole = ablated_loss({});
+  EXPECT_NEAR(three.measures.find("ablation_zero")->value, ablated_loss({0, 2, 5}) - whole,
+              kTolerance);
   // Halves of three heads are two of them: the mean lies between those of the three pairs.
-  const std::vector<double> pairs = {closed({0, 2}) - whole, closed({0, 5}) - whole,
-                                     closed({2, 5}) - whole};
+  const std::vector<double> pairs = {ablated_loss({0, 2}) - whole, ablated_loss({0, 5}) - whole,
+                                     ablated_loss({2, 5}) - whole};
   const Measure& half = *three.measures.find("ablation_zero_half");
   EXPECT_EQ(half.n, 20);
   EXPECT_GE(half.value, *std::ranges::min_element(pairs) - kTolerance);
@@ -149,8 +150,8 @@ TEST_F(ImportanceOfGpt2, GroupsBesideHalvesAndRandomHeads) {
   std::vector<int64_t> heads(last.heads.size());
   std::iota(heads.begin(), heads.end(), last.first);
   EXPECT_EQ(evidence.groups.back().name, last.name);
-  EXPECT_NEAR(evidence.groups.back().measures.find("ablation_zero")->value, closed(heads) - whole,
-              kTolerance);
+  EXPECT_NEAR(evidence.groups.back().measures.find("ablation_zero")->value,
+              ablated_loss(heads) - whole, kTolerance);
 }
 
 TEST_F(ImportanceOfGpt2, GroupsHaveEachHeadOnceAndOthersAtRandom) {
@@ -163,7 +164,7 @@ TEST_F(ImportanceOfGpt2, GroupsHaveEachHeadOnceAndOthersAtRandom) {
                .ablation_mean = false,
                .heads = {1, 4},  // says nothing about which heads are drawn
                .groups = {{"twice", {1, 1}}, {"but one", but_one}, {"all", all}}});
-  const double whole = closed({}), one = closed({1}) - whole;
+  const double whole = ablated_loss({}), one = ablated_loss({1}) - whole;
   const GroupEvidence& twice = evidence.groups[0];
   EXPECT_EQ(twice.heads, std::vector<std::string>{name(1)});
   EXPECT_NEAR(twice.measures.find("ablation_zero")->value, one, kTolerance);
@@ -192,9 +193,9 @@ TEST_F(ImportanceOfGpt2, GroupsAreAddedToWhatIsThere) {
 TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
   const ImportanceOptions options{
       .gradient = false, .ablation_zero = false, .groups = {{"a", {0}}}};
-  const auto refused = [&](const EvaluationSet& set, ImportanceOptions how, Evidence evidence) {
+  const auto refused = [&](const EvaluationSet& set, ImportanceOptions params, Evidence evidence) {
     const Evidence before = evidence;
-    EXPECT_THROW(append_groups(model_, folder_, set, how, evidence), Error);
+    EXPECT_THROW(append_groups(model_, folder_, set, params, evidence), Error);
     EXPECT_EQ(evidence, before);
   };
   const Evidence evidence = observe({.gradient = false, .ablation_mean = false});
@@ -231,8 +232,10 @@ TEST_F(ImportanceOfGpt2, SynergyIsWhatIsMoreThanTheSum) {
          .pairs = all ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention});
     const auto& matrices = evidence.pairs.at("synergy");
     EXPECT_EQ(matrices.size(), all ? 1 : model_.attentions().size());
-    const double whole = closed({});
-    const auto change = [&](const std::vector<int64_t>& heads) { return closed(heads) - whole; };
+    const double whole = ablated_loss({});
+    const auto change = [&](const std::vector<int64_t>& heads) {
+      return ablated_loss(heads) - whole;
+    };
     const PairMatrix& matrix = matrices.at(all ? "all" : "L1");
     const int64_t first = all ? 0 : model_.attentions()[1].first;
     for (const auto& [a, b] : {std::pair<int64_t, int64_t>{0, 1}, {1, 3}}) {
@@ -276,7 +279,7 @@ TEST_F(ImportanceOfGpt2, ProgressIsToldAndCanStop) {
 TEST_F(ImportanceOfGpt2, BadInputIsRefused) {
   EXPECT_THROW((void)observe({.heads = {model_.heads()}}), Error);
   EXPECT_THROW((void)observe({.gates = {1, 1}}), Error);
-  EXPECT_THROW((void)observe({.race = 0.}), Error);
+  EXPECT_THROW((void)observe({.adaptive_tolerance = 0.}), Error);
   EXPECT_THROW((void)observe({.groups = {{"far", {99}}}}), Error);
   EXPECT_THROW((void)observe({.resamples = 0}), Error);
 }
@@ -436,7 +439,8 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
     for (size_t at = 1; at < sorted.size(); at += 2) {
       const double tolerance = (sorted[at - 1] + sorted[at]) / 2;
       const double share = set.task == LossTask::fidelity ? tolerance : tolerance / loss;
-      const RaceResult raced = race(sweep, ablations, {.tolerance = share, .seed = seed});
+      const AdaptiveResult raced =
+          ablate_adaptively(sweep, ablations, {.tolerance = share, .seed = seed});
       EXPECT_EQ(raced.base, values.base);
       races += std::ssize(ablations);
       for (size_t h = 0; h < ablations.size(); ++h) {
@@ -460,13 +464,13 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
 }
 
 /// Most heads are far from the tolerance, and get few examples.
-TEST(Races, EndEarlyWithTheSameStanding) {
+TEST(AdaptiveAblations, EndEarlyWithTheSameStanding) {
   const Model model = Model::load(golden_model("bert"));
   expect_same_standings(model, unlabelled(random_texts(model.config().vocabulary, 512)), 0.5);
 }
 
-/// The weights are random, and what closing a head adds is hardly more than noise, or below 0.
-TEST(Races, OfNextTokensEndWithTheSameStanding) {
+/// The weights are random, and what ablating a head adds is hardly more than noise, or below 0.
+TEST(AdaptiveAblations, OfNextTokensEndWithTheSameStanding) {
   const Model model = Model::load(golden_model("gpt2"));
   expect_same_standings(model, next_tokens(random_texts(model.config().vocabulary, 512)), 0.8);
 }

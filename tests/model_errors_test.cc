@@ -187,8 +187,8 @@ TEST(ModelErrors, AllHeadsOfALayerPruned) {
   const TokenBatch batch = batch_of({{5, 6, 7}, {8}});
   std::vector<float> gates(12, 1.f);
   std::fill_n(gates.begin() + 4, 4, 0.f);
-  const Activations expected = whole.hidden(batch, {.gates = {gates.data(), {1, 12}}});
-  const Activations got = pruned.hidden(batch);
+  const Activations expected = whole.forward(batch, {.gates = {gates.data(), {1, 12}}});
+  const Activations got = pruned.forward(batch);
   for (int64_t row = 0; row < 4; ++row) {
     for (int64_t c = 0; c < 32; ++c) EXPECT_NEAR(got.rows(row, c), expected.rows(row, c), 1e-5);
   }
@@ -206,7 +206,7 @@ TEST(ModelErrors, FoldersOfOtherTasks) {
 TEST(ModelErrors, AMaskedLanguageModelWithoutItsOutput) {
   for (const char* name : {"bert", "roberta", "mpnet", "distilbert"}) {
     Checkpoint checkpoint(name);
-    const Activations expected = checkpoint.load().hidden(batch_of({{5, 6, 7}}));
+    const Activations expected = checkpoint.load().forward(batch_of({{5, 6, 7}}));
     std::erase_if(checkpoint.tensors, [](const auto& tensor) {
       return tensor.first.starts_with("cls.") || tensor.first.starts_with("lm_head.") ||
              tensor.first.starts_with("vocab_");
@@ -214,7 +214,7 @@ TEST(ModelErrors, AMaskedLanguageModelWithoutItsOutput) {
     const Model model = checkpoint.load();
     EXPECT_EQ(model.config().task, Task::hidden) << name;
     EXPECT_EQ(model.output_width(), 0);
-    const Activations hidden = model.hidden(batch_of({{5, 6, 7}}));
+    const Activations hidden = model.forward(batch_of({{5, 6, 7}}));
     for (int64_t c = 0; c < 32; ++c) EXPECT_EQ(hidden.rows(2, c), expected.rows(2, c)) << name;
     EXPECT_EQ(error_of([&] { (void)model.output(hidden.rows); }).what,
               "the model has no output layer");
@@ -225,10 +225,10 @@ TEST(ModelErrors, T5WithoutAnOutputOfItsOwn) {
   Checkpoint checkpoint("t5");
   const TokenBatch source = batch_of({{5, 6, 7}}), target = batch_of({{0, 9}});
   const Model scaled = checkpoint.load();
-  const Activations small = scaled.output(scaled.hidden(source, target).rows);
+  const Activations small = scaled.output(scaled.forward(source, target).rows);
   checkpoint.config["scale_decoder_outputs"] = false;
   const Model plain = checkpoint.load();
-  const Activations large = plain.output(plain.hidden(source, target).rows);
+  const Activations large = plain.output(plain.forward(source, target).rows);
   for (int64_t v = 0; v < 65; ++v) {
     EXPECT_NEAR(small.rows(1, v) * std::sqrt(32.f), large.rows(1, v), 1e-4);
   }
@@ -237,7 +237,7 @@ TEST(ModelErrors, T5WithoutAnOutputOfItsOwn) {
 TEST(ModelErrors, TokenIdsOutOfRange) {
   for (const int32_t id : {-1, 70, std::numeric_limits<int32_t>::max()}) {
     const ErrorDetail error = error_of([&] {
-      (void)golden("bert").hidden(batch_of({{5, 6}, {7, id}}));
+      (void)golden("bert").forward(batch_of({{5, 6}, {7, id}}));
     });
     EXPECT_EQ(error.what, "a token id is not in the vocabulary");
     EXPECT_EQ(error.got, std::to_string(id));
@@ -245,7 +245,7 @@ TEST(ModelErrors, TokenIdsOutOfRange) {
   }
   TokenBatch batch;
   batch.add(std::vector<int32_t>{5, 6}, std::vector<int32_t>{0, 2});
-  const ErrorDetail error = error_of([&] { (void)golden("bert").hidden(batch); });
+  const ErrorDetail error = error_of([&] { (void)golden("bert").forward(batch); });
   EXPECT_EQ(error.what, "a token type is not in the model");
   EXPECT_EQ(error.expected, "0 to 1");
 }
@@ -257,7 +257,7 @@ TEST(ModelErrors, WordsThatTheTableDoesNotHave) {
     for (const int32_t id : {-1, vocabulary}) {
       const std::vector<int32_t> ids = {0, id};
       const ErrorDetail error = error_of([&] { (void)model.word_embeddings(Side::encoder, ids); });
-      EXPECT_EQ(error.what, "look_up: the table has no such row") << name;
+      EXPECT_EQ(error.what, "embedding: the table has no such row") << name;
       EXPECT_EQ(error.got, std::to_string(id)) << name;
     }
   }
@@ -267,32 +267,32 @@ TEST(ModelErrors, ATextLongerThanThePositions) {
   for (const auto& [name, most] :
        {std::pair{"bert", 19}, std::pair{"gpt2", 24}, std::pair{"llama", 32}}) {
     const Model model = golden(name);
-    EXPECT_NO_THROW((void)model.hidden(batch_of({std::vector<int32_t>(most, 5)}))) << name;
+    EXPECT_NO_THROW((void)model.forward(batch_of({std::vector<int32_t>(most, 5)}))) << name;
     const ErrorDetail error = error_of([&] {
-      (void)model.hidden(batch_of({{5}, std::vector<int32_t>(most + 1, 5)}));
+      (void)model.forward(batch_of({{5}, std::vector<int32_t>(most + 1, 5)}));
     });
     EXPECT_EQ(error.what, "a text is longer than the model's positions");
     EXPECT_EQ(error.expected, "at most " + std::to_string(most));
     EXPECT_THAT(error.hint, HasSubstr("truncate"));
   }
-  EXPECT_NO_THROW((void)golden("t5").hidden(batch_of({std::vector<int32_t>(500, 5)})));
+  EXPECT_NO_THROW((void)golden("t5").forward(batch_of({std::vector<int32_t>(500, 5)})));
 }
 
 TEST(ModelErrors, EmptyBatchesAndTexts) {
   for (const char* name : {"bert", "gpt2", "llama", "mpnet"}) {
     const Model model = golden(name);
-    EXPECT_EQ(model.hidden({}).rows.extent(0), 0) << name;
-    EXPECT_EQ(model.output(model.hidden({}).rows).rows.extent(0), 0) << name;
-    EXPECT_EQ(model.hidden(batch_of({{}, {}})).rows.extent(0), 0) << name;
-    const Activations with = model.hidden(batch_of({{}, {5, 6}, {}, {7}}));
-    const Activations without = model.hidden(batch_of({{5, 6}, {7}}));
+    EXPECT_EQ(model.forward({}).rows.extent(0), 0) << name;
+    EXPECT_EQ(model.output(model.forward({}).rows).rows.extent(0), 0) << name;
+    EXPECT_EQ(model.forward(batch_of({{}, {}})).rows.extent(0), 0) << name;
+    const Activations with = model.forward(batch_of({{}, {5, 6}, {}, {7}}));
+    const Activations without = model.forward(batch_of({{5, 6}, {7}}));
     ASSERT_EQ(with.rows.extent(0), 3) << name;
     for (int64_t row = 0; row < 3; ++row) {
       for (int64_t c = 0; c < 32; ++c) EXPECT_EQ(with.rows(row, c), without.rows(row, c)) << name;
     }
   }
   const Model t5 = golden("t5");
-  const Activations hidden = t5.hidden(batch_of({{}, {5}}), batch_of({{0, 7}, {}}));
+  const Activations hidden = t5.forward(batch_of({{}, {5}}), batch_of({{0, 7}, {}}));
   ASSERT_EQ(hidden.rows.extent(0), 2);
   for (int64_t c = 0; c < 32; ++c) EXPECT_TRUE(std::isfinite(hidden.rows(1, c)));
 }
@@ -301,12 +301,12 @@ TEST(ModelErrors, OffsetsAndTypesThatDoNotFit) {
   const Model model = golden("bert");
   TokenBatch batch = batch_of({{5, 6}, {7}});
   batch.offsets = {0, 2, 4};
-  EXPECT_THAT(error_of([&] { (void)model.hidden(batch); }).what, HasSubstr("offsets of a batch"));
+  EXPECT_THAT(error_of([&] { (void)model.forward(batch); }).what, HasSubstr("offsets of a batch"));
   batch.offsets = {0, 3, 2, 3};
-  EXPECT_THAT(error_of([&] { (void)model.hidden(batch); }).what, HasSubstr("offsets of a batch"));
+  EXPECT_THAT(error_of([&] { (void)model.forward(batch); }).what, HasSubstr("offsets of a batch"));
   batch = batch_of({{5, 6}, {7}});
   batch.types = {0};
-  EXPECT_THAT(error_of([&] { (void)model.hidden(batch); }).what, HasSubstr("one type per token"));
+  EXPECT_THAT(error_of([&] { (void)model.forward(batch); }).what, HasSubstr("one type per token"));
 }
 
 TEST(ModelErrors, GatesOfAnotherShape) {
@@ -315,7 +315,7 @@ TEST(ModelErrors, GatesOfAnotherShape) {
   const std::vector<float> gates(100, 1.f);
   for (const auto& shape : {std::array<int64_t, 2>{1, 11}, {1, 13}, {2, 12}, {0, 12}, {4, 12}}) {
     const ErrorDetail error = error_of([&] {
-      (void)model.hidden(batch, {.gates = {gates.data(), {shape[0], shape[1]}}});
+      (void)model.forward(batch, {.gates = {gates.data(), {shape[0], shape[1]}}});
     });
     EXPECT_EQ(error.what, "the gates are not one per head");
     EXPECT_EQ(error.expected, "[1, 12] or [3, 12]");
@@ -324,10 +324,10 @@ TEST(ModelErrors, GatesOfAnotherShape) {
 
 TEST(ModelErrors, EncoderDecodersNeedPairs) {
   const Model t5 = golden("t5"), bert = golden("bert");
-  EXPECT_THAT(error_of([&] { (void)bert.hidden(batch_of({{5}}), batch_of({{5}})); }).what,
+  EXPECT_THAT(error_of([&] { (void)bert.forward(batch_of({{5}}), batch_of({{5}})); }).what,
               HasSubstr("no encoder and decoder"));
   EXPECT_THAT(error_of([&] {
-                (void)t5.hidden(batch_of({{5}}), batch_of({{5}, {6}}));
+                (void)t5.forward(batch_of({{5}}), batch_of({{5}, {6}}));
               }).what,
               HasSubstr("not as many"));
   EXPECT_THAT(error_of([&] { (void)bert.start(1, 4); }).what, HasSubstr("no decoder"));

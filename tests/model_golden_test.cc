@@ -95,8 +95,8 @@ class Recorder : public ForwardObserver {
  public:
   explicit Recorder(bool two) : two_(two) {}
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3>, View<const float, 2>) override {
     std::vector<int64_t> rows(attention.q.extent(0));
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
     const AttentionMaps maps = layer.maps(attention, rows);
@@ -111,7 +111,7 @@ class Recorder : public ForwardObserver {
     }
   }
 
-  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+  void on_resid_post(Side side, int64_t layer, View<const float, 2> rows) override {
     const std::string prefix = !two_ ? "" : side == Side::encoder ? "enc." : "dec.";
     values[layer < 0 ? prefix + "embeddings" : fmt::format("{}L{}.hidden", prefix, layer)].assign(
         rows.data(), rows.data() + rows.extent(0) * rows.extent(1));
@@ -137,13 +137,13 @@ class ModelGolden : public testing::TestWithParam<std::string> {
     if (two) {
       const TokenBatch target = expected.batch("decoder_ids", "decoder_lengths");
       if (expected.has(prefix + "enc.final")) {
-        expect_near(prefix + "enc.final", model.hidden(batch, options),
+        expect_near(prefix + "enc.final", model.forward(batch, options),
                     expected.floats(prefix + "enc.final"));
       }
-      hidden = model.hidden(batch, target, options);
+      hidden = model.forward(batch, target, options);
       offsets = target.offsets;
     } else {
-      hidden = model.hidden(batch, options);
+      hidden = model.forward(batch, options);
     }
     const std::string final = prefix + (two ? "dec.final" : "final");
     if (expected.has(final)) expect_near(final, hidden, expected.floats(final));
@@ -175,9 +175,9 @@ TEST_P(HiddenStatesGolden, AgreeWithMaps) {
   const ForwardOptions options{.observer = &recorder};
   const TokenBatch batch = expected.batch("ids", "lengths");
   if (model.config().encoder_decoder()) {
-    (void)model.hidden(batch, expected.batch("decoder_ids", "decoder_lengths"), options);
+    (void)model.forward(batch, expected.batch("decoder_ids", "decoder_lengths"), options);
   } else {
-    (void)model.hidden(batch, options);
+    (void)model.forward(batch, options);
   }
   int compared = 0;
   for (const auto& [name, values] : recorder.values) {
@@ -211,16 +211,16 @@ TEST_P(GenerationGolden, TokensAgree) {
   const TokenBatch batch = expected.batch("ids", "lengths");
   for (int at = 0; expected.has(fmt::format("generate.{}.ids", at)); ++at) {
     const std::string name = fmt::format("generate.{}.", at);
-    const std::vector<float> how = expected.floats(name + "options");
+    const std::vector<float> params = expected.floats(name + "options");
     GenerateOptions options = read_generation(folder(), model.config());
-    options.beams = static_cast<int64_t>(how[0]);
-    options.length_penalty = how[1];
-    options.early_stopping = how[2] != 0;
-    options.max_new_tokens = static_cast<int64_t>(how[3]);
+    options.beams = static_cast<int64_t>(params[0]);
+    options.length_penalty = params[1];
+    options.early_stopping = params[2] != 0;
+    options.max_new_tokens = static_cast<int64_t>(params[3]);
     const std::vector<Generated> got = generate(model, batch, options);
     const TokenBatch ids = expected.batch(name + "ids", name + "lengths");
-    ASSERT_EQ(std::ssize(got), ids.texts());
-    for (int64_t b = 0; b < ids.texts(); ++b) {
+    ASSERT_EQ(std::ssize(got), ids.sequences());
+    for (int64_t b = 0; b < ids.sequences(); ++b) {
       EXPECT_EQ(got[b].ids,
                 std::vector(ids.ids.begin() + ids.offsets[b], ids.ids.begin() + ids.offsets[b + 1]))
           << name << " text " << b;
@@ -236,7 +236,7 @@ TEST_P(EmbeddingGolden, Agrees) {
   const TokenBatch batch = expected.batch("ids", "lengths");
   const auto pooling = SentencePooling::find(folder());
   ASSERT_TRUE(pooling);
-  expect_near("embedding", pooling->embed(model.hidden(batch).rows, batch.offsets),
+  expect_near("embedding", pooling->embed(model.forward(batch).rows, batch.offsets),
               expected.floats("embedding"));
 }
 

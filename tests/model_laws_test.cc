@@ -64,7 +64,7 @@ class ModelLaws : public testing::TestWithParam<std::string> {
     batch_ = texts_of(model_.config().vocabulary, kLengths, 1);
     target_ = texts_of(std::max(model_.config().decoder_vocabulary, int64_t{10}), kTargets, 50);
     // Text b has gates of its own.
-    gates_.resize(batch_.texts() * model_.heads());
+    gates_.resize(batch_.sequences() * model_.heads());
     for (size_t i = 0; i < gates_.size(); ++i) gates_[i] = static_cast<float>(i * 7 % 5) / 4;
   }
 
@@ -72,7 +72,7 @@ class ModelLaws : public testing::TestWithParam<std::string> {
 
   Activations run(const TokenBatch& batch, const TokenBatch& target,
                   const ForwardOptions& options = {}) const {
-    return two() ? model_.hidden(batch, target, options) : model_.hidden(batch, options);
+    return two() ? model_.forward(batch, target, options) : model_.forward(batch, options);
   }
 
   ForwardOptions gates_of(int64_t begin, int64_t count) const {
@@ -89,8 +89,8 @@ class DecoderLaws : public ModelLaws {};
 TEST_P(ModelLaws, TextsDoNotSeeTheirNeighbours) {
   const std::vector<int64_t>& offsets = two() ? target_.offsets : batch_.offsets;
   const Activations together = run(batch_, target_);
-  const Activations gated = run(batch_, target_, gates_of(0, batch_.texts()));
-  for (int64_t b = 0; b < batch_.texts(); ++b) {
+  const Activations gated = run(batch_, target_, gates_of(0, batch_.sequences()));
+  for (int64_t b = 0; b < batch_.sequences(); ++b) {
     const TokenBatch source = one_of(batch_, b), target = one_of(target_, b);
     const int64_t count = offsets[b + 1] - offsets[b];
     expect_rows(together, offsets[b], run(source, target), 0, count, "text " + std::to_string(b));
@@ -114,7 +114,7 @@ TEST_P(ModelLaws, ThreadsDoNotChangeABit) {
 
 TEST_P(DecoderLaws, StepsEqualTheWholePass) {
   const TokenBatch& texts = two() ? target_ : batch_;
-  const int64_t B = texts.texts();
+  const int64_t B = texts.sequences();
   for (const bool gated : {false, true}) {
     const ForwardOptions options = gated ? gates_of(0, B) : ForwardOptions{};
     const Activations whole = run(batch_, target_, options);
@@ -158,7 +158,7 @@ TEST_P(DecoderLaws, ReorderedSequencesGoOnAsTheirOrigins) {
     text.push_back(second.ids[b]);
     TokenBatch whole;
     whole.add(text);
-    expect_rows(rows, b, run(sources.texts() > 0 && two() ? sources : whole, whole), 2, 1,
+    expect_rows(rows, b, run(sources.sequences() > 0 && two() ? sources : whole, whole), 2, 1,
                 "sequence " + std::to_string(b));
   }
 }

@@ -212,14 +212,14 @@ std::set<std::string> expect_weights(const OnnxFile& file, const fs::path& folde
   std::set<std::string> found;
   for (const auto& [name, tensor] : file.tensors) {
     const std::string ending = ".transposed";
-    const bool turned = name.ends_with(ending);
-    const std::string stored = turned ? name.substr(0, name.size() - ending.size()) : name;
+    const bool transposed = name.ends_with(ending);
+    const std::string stored = transposed ? name.substr(0, name.size() - ending.size()) : name;
     const TensorInfo* const info = files.find(stored);
     if (info == nullptr) continue;
     found.insert(stored);
     std::vector<float> expected = floats_of(files, *info);
     std::vector<int64_t> dims = info->shape;
-    if (turned) {
+    if (transposed) {
       const std::vector<float> rows = expected;
       const int64_t R = dims[0], C = dims[1];
       for (int64_t r = 0; r < R; ++r) {

@@ -21,8 +21,8 @@ using testing::HasSubstr;
 class Projected : public ForwardObserver {
  public:
   explicit Projected(std::string name) : name_(std::move(name)) {}
-  bool wants_projected() const override { return true; }
-  void projected(const AttentionSite& site, View<const float, 2> rows) override {
+  bool wants_attn_out() const override { return true; }
+  void on_attn_out(const AttentionSite& site, View<const float, 2> rows) override {
     if (site.name != name_) return;
     width = rows.extent(1);
     values.assign(rows.data(), rows.data() + rows.extent(0) * width);
@@ -58,19 +58,22 @@ TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
     double last = INFINITY;
     Projected whole(site);
     hidden(model, texts, {}, &whole);
-    for (const Compensation how :
+    for (const Compensation compensation_kind :
          {Compensation::none, Compensation::mean, Compensation::least_squares}) {
-      const fs::path out = temporary.path() / std::string(to_string(how));
+      const fs::path out = temporary.path() / std::string(to_string(compensation_kind));
       prune_to(golden_model(name), {site + ".H0", site + ".H2"}, out,
-               {.compensate = how, .ridge = 1e-9, .source = texts.source, .target = texts.target});
+               {.compensate = compensation_kind,
+                .ridge = 1e-9,
+                .source = texts.source,
+                .target = texts.target});
       Projected left(site);
       hidden(Model::load(out), texts, {}, &left);
       const double error = squared_error(whole, left);
-      EXPECT_LT(error, last) << name << " " << to_string(how);
+      EXPECT_LT(error, last) << name << " " << to_string(compensation_kind);
       last = error;
-      if (how == Compensation::none) continue;
+      if (compensation_kind == Compensation::none) continue;
       for (size_t i = 0; i < left.mean().size(); ++i) {
-        EXPECT_NEAR(left.mean()[i], whole.mean()[i], 1e-5) << to_string(how);
+        EXPECT_NEAR(left.mean()[i], whole.mean()[i], 1e-5) << to_string(compensation_kind);
       }
     }
   }
@@ -83,10 +86,12 @@ TEST(PruneCompensate, LeastSquaresChangesNothingForOneText) {
   TokenBatch one;
   one.add(std::span(all.source.ids).first(all.source.offsets[1]));
   Activations outputs[2];
-  for (const auto& [how, output] : {std::pair{Compensation::none, &outputs[0]},
-                                    std::pair{Compensation::least_squares, &outputs[1]}}) {
-    const fs::path out = temporary.path() / std::string(to_string(how));
-    prune_to(golden_model("llama"), {"L0.H1"}, out, {.compensate = how, .source = one});
+  for (const auto& [compensation_kind, output] :
+       {std::pair{Compensation::none, &outputs[0]},
+        std::pair{Compensation::least_squares, &outputs[1]}}) {
+    const fs::path out = temporary.path() / std::string(to_string(compensation_kind));
+    prune_to(golden_model("llama"), {"L0.H1"}, out,
+             {.compensate = compensation_kind, .source = one});
     *output = hidden(Model::load(out), all);
   }
   EXPECT_EQ(difference(outputs[0], outputs[1]), 0);  // no other text says whether it would help
@@ -98,10 +103,11 @@ TEST(PruneCompensate, LeastSquaresNeedsNoBias) {
   const Texts texts(model.config());
   Projected whole("L0"), none("L0"), solved("L0");
   hidden(model, texts, {}, &whole);
-  for (const auto& [how, seen] :
+  for (const auto& [compensation_kind, seen] :
        {std::pair{Compensation::none, &none}, std::pair{Compensation::least_squares, &solved}}) {
-    const fs::path out = temporary.path() / std::string(to_string(how));
-    prune_to(golden_model("llama"), {"L0.H1"}, out, {.compensate = how, .source = texts.source});
+    const fs::path out = temporary.path() / std::string(to_string(compensation_kind));
+    prune_to(golden_model("llama"), {"L0.H1"}, out,
+             {.compensate = compensation_kind, .source = texts.source});
     hidden(Model::load(out), texts, {}, seen);
   }
   EXPECT_LT(squared_error(whole, solved), squared_error(whole, none));

@@ -15,7 +15,7 @@
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/summary.h"
 #include "io/io_testing.h"
-#include "prune/proof.h"
+#include "prune/equivalence.h"
 #include "prune_testing.h"
 
 namespace headwise {
@@ -47,7 +47,7 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
   const std::vector<std::string> drop = every_third(model, 1);
   const Texts texts(model.config());
   const Activations gated = hidden(model, texts, gates_without(model, drop));
-  const PruneProof proof = prune_to(folder, drop, compact);
+  const EquivalenceCheck proof = prune_to(folder, drop, compact);
   EXPECT_LE(proof.max_difference, kTolerance);
   EXPECT_TRUE(proof.random_ids);
   prune_to(folder, drop, masked, {.form = PruneForm::masked});

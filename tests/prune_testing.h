@@ -43,8 +43,8 @@ inline Activations hidden(const Model& model, const Texts& texts,
                           ForwardObserver* observer = nullptr) {
   ForwardOptions options{.observer = observer};
   if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
-  return texts.target.texts() > 0 ? model.hidden(texts.source, texts.target, options)
-                                  : model.hidden(texts.source, options);
+  return texts.target.sequences() > 0 ? model.forward(texts.source, texts.target, options)
+                                      : model.forward(texts.source, options);
 }
 
 inline double difference(const Activations& a, const Activations& b) {
@@ -66,9 +66,10 @@ inline std::vector<float> gates_without(const Model& model, const std::vector<st
   return gates;
 }
 
-inline PruneProof prune_to(const std::filesystem::path& folder,
-                           const std::vector<std::string>& drop, const std::filesystem::path& out,
-                           const PruneOptions& options = {}) {
+inline EquivalenceCheck prune_to(const std::filesystem::path& folder,
+                                 const std::vector<std::string>& drop,
+                                 const std::filesystem::path& out,
+                                 const PruneOptions& options = {}) {
   return prune(Model::load(folder), folder, drop, out, options).report.proof;
 }
 

@@ -72,8 +72,8 @@ TEST(MiniLmKnows, DeterminersAndObjects) {
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
   const ObservedCorpus corpus = first_of(sentences, 300, tokenizer, &ObservedText::tree);
-  const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
-  const Watched relations = watch(context, watch_relations(context), 50);
+  const MetricContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
+  const MetricResult relations = run_metric(context, relations_metric(context), 50);
   const auto expect = [&](const char* name, double at_least, double above_offset) {
     const BestHead& best = relations.evidence.best.at(name);
     RecordProperty(name, best.head + " " + std::to_string(best.measured.value) + " against " +
@@ -84,7 +84,7 @@ TEST(MiniLmKnows, DeterminersAndObjects) {
   expect("relation/det/to_head", 0.75, 0.1);
   expect("relation/obj/to_head", 0.6, 0.2);
 
-  const Watched tags = watch(context, watch_parts_of_speech(context), 50);
+  const MetricResult tags = run_metric(context, parts_of_speech_metric(context), 50);
   for (const Measures& head : tags.heads) {
     EXPECT_GT(head.find("upos")->value, *head.find("upos")->baseline);
   }
@@ -97,13 +97,13 @@ TEST(MiniLmKnows, WhomPronounsStandFor) {
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<CoreferenceItem> items = read_gap(kGap);
   const ObservedCorpus corpus = first_of(items, 200, tokenizer, &ObservedText::item);
-  const WatchContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
-  const Watched watched = watch(context, watch_coreference(context), 20);
-  const BestHead& best = watched.evidence.best.at("coreference");
+  const MetricContext context{.model = model, .tokenizer = &tokenizer, .corpus = corpus};
+  const MetricResult observed = run_metric(context, coreference_metric(context), 20);
+  const BestHead& best = observed.evidence.best.at("coreference");
   RecordProperty("coreference", best.head + " " + std::to_string(best.measured.value));
   EXPECT_EQ(best.chosen.n + best.measured.n, 200);
   EXPECT_GT(best.measured.interval->low, 0.5) << best.head;
-  for (const Measures& head : watched.heads) {
+  for (const Measures& head : observed.heads) {
     EXPECT_EQ(head.find("coreference/before")->n + head.find("coreference/after")->n, 200);
   }
 }

@@ -116,8 +116,8 @@ class OneToken : public ForwardObserver {
  public:
   explicit OneToken(int64_t row) : row_(row) {}
 
-  void attended(const AttentionSite&, const Attention& attention, const MultiHeadAttention&,
-                View<float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite&, const Attention& attention, const MultiHeadAttention&,
+            View<float, 3>, View<const float, 2>) override {
     const std::vector<int64_t> rows = {row_};
     const AttentionMaps seen = attention_maps(attention, rows);
     for (int64_t h = 0; h < seen.heads; ++h) {
@@ -126,7 +126,7 @@ class OneToken : public ForwardObserver {
     }
   }
 
-  void reached(Side, int64_t, View<const float, 2> rows) override {
+  void on_resid_post(Side, int64_t, View<const float, 2> rows) override {
     layers.insert(layers.end(), &rows(row_, 0), &rows(row_, 0) + rows.extent(1));
   }
 
@@ -144,11 +144,11 @@ TEST(MiniLm, HiddenStatesMapsAndEmbeddings) {
   ASSERT_TRUE(pooling.has_value());
   const TokenBatch batch = expected.batch();
   std::vector<int64_t> first_two;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     first_two.insert(first_two.end(), {batch.offsets[b], batch.offsets[b] + 1});
   }
   OneToken observer(batch.offsets[1] + 1);
-  const Activations hidden = model.hidden(batch, {.observer = &observer});
+  const Activations hidden = model.forward(batch, {.observer = &observer});
   expect_states_near("hidden", flat(gather(hidden.rows, first_two)), expected.floats("hidden"),
                      largest_of(flat(hidden)));
   expect_states_near("layers", observer.layers, expected.floats("layers"));
@@ -157,7 +157,7 @@ TEST(MiniLm, HiddenStatesMapsAndEmbeddings) {
                      expected.floats("embedding"));
 
   const std::vector<float> gates = expected.floats("gates");
-  const Activations gated = model.hidden(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});
+  const Activations gated = model.forward(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});
   expect_states_near("gated.hidden", flat(gather(gated.rows, first_two)),
                      expected.floats("gated.hidden"), largest_of(flat(gated)));
   expect_states_near("gated.embedding", flat(pooling->embed(gated.rows, batch.offsets)),
@@ -195,9 +195,9 @@ TEST_P(Stories, Logits) {
   const Model model = Model::load(GetParam().folder);
   const TokenBatch batch = expected.batch();
   std::vector<int64_t> last;
-  for (int64_t b = 0; b < batch.texts(); ++b) last.push_back(batch.offsets[b + 1] - 1);
+  for (int64_t b = 0; b < batch.sequences(); ++b) last.push_back(batch.offsets[b + 1] - 1);
 
-  const Activations hidden = model.hidden(batch);
+  const Activations hidden = model.forward(batch);
   expect_states_near("hidden", flat(gather(hidden.rows, last)), expected.floats("hidden"));
   const Activations logits = model.output(hidden.rows);
   expect_logits(expected, "", logits, last);
@@ -212,7 +212,7 @@ TEST_P(Stories, Logits) {
   expect_states_near("best.logit", best_logit, expected.floats("best.logit"));
 
   const std::vector<float> gates = expected.floats("gates");
-  const Activations gated = model.hidden(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});
+  const Activations gated = model.forward(batch, {.gates = {gates.data(), {1, std::ssize(gates)}}});
   expect_logits(expected, "gated.", model.output(gated.rows), last);
 }
 

@@ -68,7 +68,7 @@ TEST(RecoveredByLabels, LearnsThem) {
   prune(model, folder, std::vector<std::string>{"L0.H0"}, pruned, {});
   EvaluationSet set{.task = LossTask::classify};
   set.examples.all.source = random_texts(model.config().vocabulary, 0);
-  for (int64_t b = 0; b < set.examples.all.source.texts(); ++b) {
+  for (int64_t b = 0; b < set.examples.all.source.sequences(); ++b) {
     set.examples.all.labels.push_back(
         set.examples.all.source.ids[set.examples.all.source.offsets[b]] % 2);
   }

@@ -54,12 +54,12 @@ TEST(ReferenceGolden, StatisticsEqualPyTorch) {
     const Case& one = file.at(name);
     const AttentionCase problem(one);
     const Attention attention = problem.attention();
-    CaseObserver watch(one);
+    CaseObserver test_observer(one);
     tests::Array<double, 3> out(
         {attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)});
-    attention_forward_ref(attention, out.view(), {}, &watch.observer);
+    attention_forward_ref(attention, out.view(), {}, &test_observer.observer);
     SCOPED_TRACE(name);
-    expect_statistics(one, watch.observer.heads, kStoredTwice);
+    expect_statistics(one, test_observer.observer.heads, kStoredTwice);
   }
 }
 

@@ -34,7 +34,7 @@ class StudyOfBert : public testing::Test {
 
   StudyInput input() const {
     StudyInput input{.model = model_, .folder = golden_model("bert")};
-    for (int64_t b = 0; b < texts_.texts(); ++b) {
+    for (int64_t b = 0; b < texts_.sequences(); ++b) {
       const auto begin = texts_.ids.begin() + texts_.offsets[b];
       input.data.corpus.texts.push_back(
           {.ids = {begin, texts_.ids.begin() + texts_.offsets[b + 1]}});

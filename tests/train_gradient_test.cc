@@ -38,7 +38,7 @@ TrainingBatch batch_of(const std::string& name, const ModelConfig& config) {
   const int64_t rows = config.encoder_decoder() ? batch.target.rows() : batch.source.rows();
   for (int64_t i = 0; i < rows; ++i) {
     batch.labels.push_back(
-        i % 5 == 4 ? kUnscored : static_cast<int32_t>(random.below(static_cast<uint32_t>(V))));
+        i % 5 == 4 ? kIgnoreIndex : static_cast<int32_t>(random.below(static_cast<uint32_t>(V))));
   }
   if (config.task == Task::classify) {
     batch.labels = {0, 1, 1};
@@ -207,12 +207,12 @@ TEST_P(OwnHeadsGradient, TheSavedModelRunsTheSame) {
   const Model saved = Model::load(folder.path());
   const TrainingBatch batch = batch_of(GetParam(), model.config());
   const Activations hidden = saved.config().encoder_decoder()
-                                 ? saved.hidden(batch.source, batch.target)
-                                 : saved.hidden(batch.source);
+                                 ? saved.forward(batch.source, batch.target)
+                                 : saved.forward(batch.source);
   const Activations logits = saved.output(hidden.rows);
   double expected = 0;
   for (int64_t row = 0; row < logits.rows.extent(0); ++row) {
-    if (batch.labels[row] == kUnscored) continue;
+    if (batch.labels[row] == kIgnoreIndex) continue;
     double sum = 0;
     for (int64_t v = 0; v < logits.rows.extent(1); ++v)
       sum += std::exp(double{logits.rows(row, v)});

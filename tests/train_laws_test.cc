@@ -135,7 +135,7 @@ TEST_P(TrainLaws, DropoutFollowsTheSeed) {
 TEST_P(TrainLaws, NothingScoredIsNoLossAndNoGradient) {
   TrainingBatch nothing = batch();
   if (nothing.labels.empty()) return;  // every pair is scored
-  std::ranges::fill(nothing.labels, kUnscored);
+  std::ranges::fill(nothing.labels, kIgnoreIndex);
   TrainableModel model = load();
   const Loss loss = model.train(nothing, {});
   EXPECT_EQ(loss.loss, 0);
@@ -148,12 +148,12 @@ TEST_P(TrainLaws, NothingScoredIsNoLossAndNoGradient) {
 /// The rows after every layer.
 class Reached : public ForwardObserver {
  public:
-  void reached(Side side, int64_t layer, View<const float, 2> rows) override {
+  void on_resid_post(Side side, int64_t layer, View<const float, 2> rows) override {
     std::vector<float>& kept = values[{side, layer}];
     kept.assign(rows.data(), rows.data() + rows.extent(0) * rows.extent(1));
   }
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&, View<float, 3>,
+            View<const float, 2>) override {
     sites.insert(site.name);
   }
   std::map<std::pair<Side, int64_t>, std::vector<float>> values;
@@ -167,9 +167,9 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
   const Model whole = Model::load(golden_model(GetParam()));
   const TrainingBatch texts = batch();
   if (whole.config().encoder_decoder()) {
-    whole.hidden(texts.source, texts.target, {.observer = &run});
+    whole.forward(texts.source, texts.target, {.observer = &run});
   } else {
-    whole.hidden(texts.source, {.observer = &run});
+    whole.forward(texts.source, {.observer = &run});
   }
   ASSERT_EQ(trained.values.size(), run.values.size());
   for (const auto& [at, rows] : run.values) {
@@ -181,8 +181,8 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
 TEST_P(TrainLaws, RowsThatNoLossLooksAtChangeNothing) {
   TrainableModel model = load();
   TrainingBatch some = batch();
-  if (some.labels.size() > static_cast<size_t>(some.source.texts())) {  // of tokens
-    for (size_t i = 0; i < some.labels.size(); i += 3) some.labels[i] = kUnscored;
+  if (some.labels.size() > static_cast<size_t>(some.source.sequences())) {  // of tokens
+    for (size_t i = 0; i < some.labels.size(); i += 3) some.labels[i] = kIgnoreIndex;
   }
   PassOptions options{.dropout = 0.2f, .attention_dropout = 0.1f, .seed = 3};
   const double loss = model.train(some, options).loss;
@@ -239,15 +239,16 @@ TEST_P(TrainLaws, WhatIsFrozenGetsNoGradientAndChangesNoOther) {
   whole.train(batch(), options(expected));
   const auto train_without = [&](const auto& frozen, bool with_gates) {
     TrainableModel model = load();
-    for (Parameter& parameter : model.parameters()) parameter.trained = !frozen(parameter.name);
+    for (Parameter& parameter : model.parameters())
+      parameter.requires_grad = !frozen(parameter.name);
     std::vector<float> dgates(gates.size());
-    PassOptions how = options(dgates);
-    if (!with_gates) how.dgates = {};
-    model.train(batch(), how);
+    PassOptions params = options(dgates);
+    if (!with_gates) params.dgates = {};
+    model.train(batch(), params);
     EXPECT_EQ(dgates == expected, with_gates);
     for (size_t i = 0; i < model.parameters().size(); ++i) {
       const Parameter &some = model.parameters()[i], &all = whole.parameters()[i];
-      if (some.trained) {
+      if (some.requires_grad) {
         EXPECT_TRUE(std::ranges::equal(some.gradient, all.gradient)) << some.name;
       } else {
         EXPECT_EQ(norm(some.gradient), 0) << some.name;

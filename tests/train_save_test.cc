@@ -62,7 +62,7 @@ TEST_P(SaveLaws, WhatIsLoadedIsSavedAsItWas) {
   text.add(std::vector<int32_t>{4, 9, 5, 7});
   const auto bits = [&](const Model& model) {
     Activations hidden =
-        model.config().encoder_decoder() ? model.hidden(text, text) : model.hidden(text);
+        model.config().encoder_decoder() ? model.forward(text, text) : model.forward(text);
     if (model.output_width() > 0) hidden = model.output(hidden.rows);
     return std::vector<float>(hidden.rows.data(),
                               hidden.rows.data() + hidden.rows.extent(0) * hidden.rows.extent(1));
@@ -103,8 +103,8 @@ TEST_P(RetrainLaws, AnOutputLayerThatIsNotThereIsMade) {
   // What was there before is there still.
   TokenBatch text;
   text.add(std::vector<int32_t>{4, 9, 5, 7});
-  const Activations before = Model::load(golden_model(name)).hidden(text);
-  const Activations after = saved.hidden(text);
+  const Activations before = Model::load(golden_model(name)).forward(text);
+  const Activations after = saved.forward(text);
   EXPECT_EQ(0, std::memcmp(before.rows.data(), after.rows.data(),
                            sizeof(float) * after.rows.extent(0) * after.rows.extent(1)));
   // And it is trained for what it was saved for.

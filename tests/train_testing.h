@@ -42,7 +42,8 @@ class GoldenGradients : public GoldenTensors {
     if (has("decoder_ids")) add_texts(batch.target, "decoder_ids", "decoder_lengths", "");
     if (has(labels)) {
       for (const int64_t label : integers(labels)) {
-        batch.labels.push_back(static_cast<int32_t>(label));
+        batch.labels.push_back(label < 0 ? kIgnoreIndex
+                                         : static_cast<int32_t>(label));  // files have -1
       }
     }
     if (has("scores")) batch.scores = floats("scores");

@@ -1,4 +1,4 @@
-// headwise attend: what chosen heads look at, and what they carry.
+// headwise attend: what chosen heads attend to, and what they carry.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,9 +40,9 @@ std::vector<HeadIndex> default_heads(const Model& model, const CommonOptions& co
   for (const int64_t site : sites) {
     if (model.attentions()[site].heads.empty()) continue;
     if (model.attentions().size() > 1) {
-      note(common, fmt::format("these are the heads of {}; --heads names others, for instance "
-                               "--heads {}, or all",
-                               model.attentions()[site].name, model.attentions().back().name));
+      log_info(common, fmt::format("these are the heads of {}; --heads names others, for instance "
+                                   "--heads {}, or all",
+                                   model.attentions()[site].name, model.attentions().back().name));
     }
     return all_of(model, site);
   }
@@ -95,7 +95,7 @@ void write_json(JsonWriter& json, const Session& session, const Input& input,
   json.end_object();
 }
 
-std::string vectors_for_people(const HeadArray& array, const std::vector<std::string>& tokens) {
+std::string vectors_to_text(const HeadArray& array, const std::vector<std::string>& tokens) {
   constexpr int64_t kShown = 6;
   std::string text =
       fmt::format("{}{:>9}   first of {} values\n", padded("", 16), "length", array.columns);
@@ -122,7 +122,7 @@ std::string arrays_text(const Session& session, const Input& input,
     text += fmt::format("\n{}{}\n", array.name,
                         options.what == "maps" ? ", weights in percent" : ", " + options.what);
     if (options.what != "maps") {
-      text += vectors_for_people(array, tokens.rows);
+      text += vectors_to_text(array, tokens.rows);
       continue;
     }
     text += draw({.weights = array.view(),
@@ -151,7 +151,7 @@ void write_array(const std::vector<HeadArray>& arrays, const CommonOptions& comm
   const std::vector<int64_t> shape = {std::ssize(arrays), arrays.empty() ? 0 : arrays[0].rows,
                                       arrays.empty() ? 0 : arrays[0].columns};
   write_npy(common.out, values, shape);
-  note(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
+  log_info(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
 }
 
 void attend(const AttendOptions& options, const CommonOptions& common) {
@@ -160,7 +160,7 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
   std::vector<Input> inputs = read_inputs(options.input, session, {});
   session.measure_means(inputs);
   if (common.out_is_array() && inputs.size() != 1) {
-    misuse("-o FILE.npy takes one text; its maps are [heads, tokens, tokens]");
+    usage_error("-o FILE.npy takes one text; its maps are [heads, tokens, tokens]");
   }
   const std::vector<HeadIndex> heads = options.heads.empty()
                                            ? default_heads(session.model(), common)
@@ -190,15 +190,15 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
   }
   json.end_array();
   json.end_object();
-  if (common.json || !common.out_is_array()) deliver(common, common.json ? json.take() : text);
+  if (common.json || !common.out_is_array()) write_output(common, common.json ? json.take() : text);
 }
 
 }  // namespace
 
 void add_attend(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<AttendOptions>();
-  CLI::App& verb = add_verb(
-      app, "attend", "What chosen heads look at in a text, and what they carry",
+  CLI::App& command = add_command(
+      app, "attend", "What chosen heads attend to in a text, and what they carry",
       "Heads are named L3.H1, L3 (a whole layer) or all; in encoder-decoders enc.L3, dec.L3, "
       "cross.L3.\n"
       "-o FILE.npy gets an array [heads, tokens, …] of one text. A decoder that is given nothing\n"
@@ -206,16 +206,18 @@ void add_attend(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise attend ./minilm --text \"The cat sat on the mat.\" --heads L2.H3,L4",
       common, [options, &common] { attend(*options, common); });
-  add_inputs(verb, options->input);
-  verb.add_option("--heads", options->heads,
+  add_inputs(command, options->input);
+  command
+      .add_option("--heads", options->heads,
                   "Which heads; default: all, or one layer if people read it")
       ->type_name("LIST");
-  verb.add_option("--what", options->what,
+  command
+      .add_option("--what", options->what,
                   "maps, q, k, v, z (the mix of values, after gates) or contribution (to the "
                   "residual stream); default: maps")
       ->check(CLI::IsMember({"maps", "q", "k", "v", "z", "contribution"}).description(""))
       ->type_name("W");
-  verb.add_option("--color", options->color, "auto, always or never; default: auto")
+  command.add_option("--color", options->color, "auto, always or never; default: auto")
       ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
       ->type_name("C");
 }

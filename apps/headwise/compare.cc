@@ -19,14 +19,14 @@
 #include "inputs.h"
 #include "json_writer.h"
 #include "observe/repeated.h"
-#include "observe_verb.h"
+#include "observe_job.h"
 #include "progress.h"
 #include "stage_files.h"
 
 namespace headwise::program {
 namespace {
 
-struct CompareVerb {
+struct CompareArgs {
   InputOptions input{};
   std::string other{}, head{};  // a model; or two heads
   std::string verdict{};
@@ -35,17 +35,17 @@ struct CompareVerb {
 };
 
 /// The built-in probes; without a tokenizer, random tokens.
-ObservedCorpus built_in(const CompareVerb& verb, const Session& session,
+ObservedCorpus built_in(const CompareArgs& args, const Session& session,
                         const CommonOptions& common) {
   ObservedCorpus corpus;
   if (session.tokenizer() != nullptr) {
-    InputOptions input = verb.input;
+    InputOptions input = args.input;
     input.truncate = true;
     for (TreeSentence& sentence :
          probe_sentences(ProbeLexicon::english(), kProbeCount, common.seed)) {
       input.texts.push_back(std::move(sentence.text));
     }
-    corpus = read_corpus(input, session, common, {.sample = verb.sample});
+    corpus = read_corpus(input, session, common, {.sample = args.sample});
     corpus.name = "built-in sentences";
     return corpus;
   }
@@ -236,15 +236,15 @@ HeadIndex one_head(const Model& model, const std::string& name) {
                .expected = "two heads, such as L7.H9 L7.H10"});
 }
 
-void compare_two_heads(const CompareVerb& verb, const CommonOptions& common) {
-  if (verb.across) misuse("--across is for two models");
-  const Session session(verb.input);
+void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
+  if (args.across) usage_error("--across is for two models");
+  const Session session(args.input);
   session.refuse_means("does not go with compare");
-  const HeadIndex a = one_head(session.model(), verb.other);
-  const HeadIndex b = one_head(session.model(), verb.head);
-  ObserveData data{.corpus = verb.input.has_input()
-                                 ? read_corpus(verb.input, session, common, {.sample = verb.sample})
-                                 : built_in(verb, session, common)};
+  const HeadIndex a = one_head(session.model(), args.other);
+  const HeadIndex b = one_head(session.model(), args.head);
+  ObserveData data{.corpus = args.input.has_input()
+                                 ? read_corpus(args.input, session, common, {.sample = args.sample})
+                                 : built_in(args, session, common)};
   HeadFacts facts{
       .pair = compare_heads(session.model(), a, b, data.corpus,
                             {.gates = session.gates(),
@@ -256,51 +256,51 @@ void compare_two_heads(const CompareVerb& verb, const CommonOptions& common) {
                          .progress = [&](const std::string& part, int64_t done, int64_t total) {
                            progress->advance(part, done, total);
                          }};
-  if (!verb.verdict.empty()) {
-    facts.verdict = read_verdict(verb.verdict);
-    check_about(facts.verdict, verb.verdict, session.name(), hash_of_weights(session.folder()));
+  if (!args.verdict.empty()) {
+    facts.verdict = read_verdict(args.verdict);
+    check_about(facts.verdict, args.verdict, session.name(), hash_of_weights(session.folder()));
     options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
   }
   facts.evidence = observe(session.model(), session.tokenizer(), data, options);
-  if (verb.verdict.empty()) facts.verdict = judge(facts.evidence);
+  if (args.verdict.empty()) facts.verdict = judge(facts.evidence);
   progress.reset();
-  deliver(common, common.json ? json_of(facts, data.corpus) : heads_text(facts, data.corpus));
+  write_output(common, common.json ? json_of(facts, data.corpus) : heads_text(facts, data.corpus));
 }
 
-void compare(const CompareVerb& verb, const CommonOptions& common) {
-  check_options(verb.input, false);
-  if (!verb.head.empty()) return compare_two_heads(verb, common);
-  if (!verb.verdict.empty()) misuse("--verdict is for two heads: MODEL L7.H9 L7.H10");
-  if (verb.other.find(".H") != std::string::npos && !std::filesystem::exists(verb.other)) {
-    misuse(fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", verb.other));
+void compare(const CompareArgs& args, const CommonOptions& common) {
+  check_options(args.input, false);
+  if (!args.head.empty()) return compare_two_heads(args, common);
+  if (!args.verdict.empty()) usage_error("--verdict is for two heads: MODEL L7.H9 L7.H10");
+  if (args.other.find(".H") != std::string::npos && !std::filesystem::exists(args.other)) {
+    usage_error(fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", args.other));
   }
-  const Session a(verb.input);
+  const Session a(args.input);
   a.refuse_means("does not go with compare");
-  InputOptions other = verb.input;
-  other.model = verb.other;
+  InputOptions other = args.input;
+  other.model = args.other;
   const Session b(other);
   check_same_vocabulary(a, b);
-  const ObservedCorpus corpus = verb.input.has_input()
-                                    ? read_corpus(verb.input, a, common, {.sample = verb.sample})
-                                    : built_in(verb, a, common);
+  const ObservedCorpus corpus = args.input.has_input()
+                                    ? read_corpus(args.input, a, common, {.sample = args.sample})
+                                    : built_in(args, a, common);
   std::optional<Progress> progress(std::in_place, std::ssize(corpus.texts), "texts", common.quiet);
   int64_t before = 0;
   const ModelMatch match = match_heads(a.model(), b.model(), corpus,
-                                       {.across = verb.across,
+                                       {.across = args.across,
                                         .gates_a = a.gates(),
                                         .gates_b = b.gates(),
                                         .progress = [&](int64_t done, int64_t) {
                                           progress->advance(done - std::exchange(before, done));
                                         }});
   progress.reset();
-  deliver(common, common.json ? json_of(match, corpus) : match_text(match, corpus));
+  write_output(common, common.json ? json_of(match, corpus) : match_text(match, corpus));
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, CommonOptions& common) {
-  const auto options = std::make_shared<CompareVerb>();
-  CLI::App& verb = add_verb(
+  const auto options = std::make_shared<CompareArgs>();
+  CLI::App& command = add_command(
       app, "compare", "Which heads of two models do the same; or two heads of a model side by side",
       "Two seeds or checkpoints with the same vocabulary read the same texts; without any, the\n"
       "built-in sentences. Heads are matched one to one by what they attend to. With two heads in\n"
@@ -309,18 +309,20 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       "  headwise compare ./seed-1 ./seed-2 --input reviews.txt\n"
       "  headwise compare ./minilm L3.H9 L3.H10",
       common, [options, &common] { compare(*options, common); });
-  add_inputs(verb, options->input, false);
-  verb.add_option("OTHER", options->other, "The model to be compared with; or a head, L7.H9")
+  add_inputs(command, options->input, false);
+  command.add_option("OTHER", options->other, "The model to be compared with; or a head, L7.H9")
       ->required()
       ->type_name("");
-  verb.add_option("HEAD", options->head, "The head to be compared with it, L7.H10")->type_name("");
-  verb.add_option("--verdict", options->verdict,
+  command.add_option("HEAD", options->head, "The head to be compared with it, L7.H10")
+      ->type_name("");
+  command
+      .add_option("--verdict", options->verdict,
                   "Two heads: take their roles from this verdict or study; default: from the texts "
                   "and the built-in probes")
       ->type_name("FILE");
-  verb.add_flag("--across", options->across,
-                "Match heads of all layers with each other; default: of the same layer");
-  verb.add_option("--sample", options->sample, "At most so many texts")
+  command.add_flag("--across", options->across,
+                   "Match heads of all layers with each other; default: of the same layer");
+  command.add_option("--sample", options->sample, "At most so many texts")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
 }

@@ -1,4 +1,4 @@
-// Makes texts that heads are watched on out of inputs.
+// Makes texts that heads are measured on out of inputs.
 #include "corpus.h"
 
 #include <fmt/format.h>
@@ -80,7 +80,8 @@ EvaluationSet read_examples(const char* option, const std::vector<std::string>& 
                  .hint = "observe also takes token ids: --ids \"5 9 3\""});
   }
   if (task == LossTask::fidelity && session.config().encoder_decoder()) {
-    misuse(fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
+    usage_error(
+        fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
   }
   return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
                          session.config(), {.truncate = truncate});

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "command.h"
 #include "headwise/observe/corpus.h"
 #include "headwise/observe/evaluation.h"
 #include "inputs.h"
-#include "verb.h"
 
 namespace headwise::program {
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "command.h"
 #include "headwise/export/onnx.h"
 #include "headwise/io/model_folder.h"
 #include "json_writer.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -61,33 +61,33 @@ std::string export_text(const OnnxExport& made) {
 }
 
 void export_model(const ExportOptions& options, const CommonOptions& common) {
-  OnnxOptions how{.load = {.allow_nonfinite = options.allow_nonfinite}};
-  if (options.external_data) how.largest_file = 0;
-  const OnnxExport made = export_onnx(find_model(options.model), options.onnx, how);
-  deliver(common, common.json ? as_json(made) : export_text(made));
+  OnnxOptions params{.load = {.allow_nonfinite = options.allow_nonfinite}};
+  if (options.external_data) params.largest_file = 0;
+  const OnnxExport made = export_onnx(find_model(options.model), options.onnx, params);
+  write_output(common, common.json ? as_json(made) : export_text(made));
 }
 
 }  // namespace
 
 void add_export(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<ExportOptions>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "export", "A model, pruned or not, as ONNX",
       "Batches of any size and length, padded with a mask. Encoder-decoders become two files:\n"
       "model_encoder.onnx and model_decoder.onnx. See docs/export.md.\n\n"
       "Example:\n"
       "  headwise export ./minilm-pruned --onnx minilm.onnx",
       common, [options, &common] { export_model(*options, common); });
-  verb.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
+  command.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
       ->required()
       ->type_name("");
-  verb.add_option("--onnx", options->onnx, "The file to write, which is not there yet")
+  command.add_option("--onnx", options->onnx, "The file to write, which is not there yet")
       ->required()
       ->type_name("FILE");
-  verb.add_flag("--external-data", options->external_data,
-                "Weights in FILE.data, as is done by itself from 2 GiB on");
-  verb.add_flag("--allow-nonfinite", options->allow_nonfinite,
-                "Load a model with NaN or infinity among its weights");
+  command.add_flag("--external-data", options->external_data,
+                   "Weights in FILE.data, as is done by itself from 2 GiB on");
+  command.add_flag("--allow-nonfinite", options->allow_nonfinite,
+                   "Load a model with NaN or infinity among its weights");
 }
 
 }  // namespace headwise::program

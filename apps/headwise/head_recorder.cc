@@ -57,11 +57,10 @@ HeadRecorder::HeadRecorder(const Model& model, const std::vector<HeadIndex>& hea
   }
 }
 
-void HeadRecorder::reached(Side, int64_t, View<const float, 2>) { throw_if_interrupted(); }
+void HeadRecorder::on_resid_post(Side, int64_t, View<const float, 2>) { throw_if_interrupted(); }
 
-void HeadRecorder::attended(const AttentionSite& site, const Attention& attention,
-                            const MultiHeadAttention& layer, View<float, 3> z,
-                            View<const float, 2>) {
+void HeadRecorder::on_z(const AttentionSite& site, const Attention& attention,
+                        const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2>) {
   const auto wanted = wanted_.find(site.name);
   if (wanted == wanted_.end()) return;
   AttentionMaps maps;
@@ -104,9 +103,9 @@ std::vector<HeadArray> record_heads(const Session& session, const Input& input,
   batch.add(input.encoding.ids, input.encoding.type_ids);
   if (!input.decoder_ids.empty() && asks_decoder(session.model(), heads)) {
     decoder.add(input.decoder_ids);
-    (void)session.model().hidden(batch, decoder, forward);
+    (void)session.model().forward(batch, decoder, forward);
   } else {
-    (void)session.model().hidden(batch, forward);
+    (void)session.model().forward(batch, forward);
   }
   return std::move(recorder.arrays);
 }

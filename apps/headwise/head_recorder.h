@@ -28,10 +28,9 @@ class HeadRecorder : public ForwardObserver {
  public:
   HeadRecorder(const Model& model, const std::vector<HeadIndex>& heads, std::string what);
 
-  void reached(Side side, int64_t layer, View<const float, 2> rows) override;
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override;
+  void on_resid_post(Side side, int64_t layer, View<const float, 2> rows) override;
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2> lse) override;
 
   std::vector<HeadArray> arrays;  // in the order of the heads given
 

@@ -99,8 +99,9 @@ class Utf8Check {
   /// Says how much was replaced, with --quiet too: the texts are not those that were given.
   void report() const {
     if (replaced_ == 0) return;
-    complain(fmt::format("headwise: {} {} not UTF-8 and replaced by U+FFFD\n", replaced_,
-                         replaced_ == 1 ? "place in the texts was" : "places in the texts were"));
+    print_error(
+        fmt::format("headwise: {} {} not UTF-8 and replaced by U+FFFD\n", replaced_,
+                    replaced_ == 1 ? "place in the texts was" : "places in the texts were"));
   }
 
  private:
@@ -238,14 +239,14 @@ std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const
   }
   const bool is_file = !options.reference.empty();
   const auto texts = is_file ? read_lines(options.reference) : options.decoder_texts;
-  EncodeOptions how{.target = true};
-  if (options.truncate && most_tokens(session)) how.truncate = *most_tokens(session) - !!start;
+  EncodeOptions params{.target = true};
+  if (options.truncate && most_tokens(session)) params.truncate = *most_tokens(session) - !!start;
   for (size_t i = 0; i < texts.size(); ++i) {
     DecoderInput one{.where = is_file ? fmt::format("{}, line {}", options.reference, i + 1)
                                       : numbered("--decoder-text", i, texts.size())};
     one.text = texts[i];
     check_utf8(one.text, one.where);
-    one.encoding = need_tokenizer(session).encode(one.text, how);
+    one.encoding = need_tokenizer(session).encode(one.text, params);
     one.ids = one.encoding.ids;
     if (start) one.ids.insert(one.ids.begin(), *start);
     check_length(session, one.ids, From::text, one.where);
@@ -303,78 +304,82 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 void check_options(const InputOptions& options, bool needs_input) {
   if (needs_input && !options.has_input()) {
-    misuse("no input: give --text, --input or --ids");
+    usage_error("no input: give --text, --input or --ids");
   }
   if (!options.pairs.empty() && options.pairs.size() != options.texts.size()) {
-    misuse("--pair: give one for each --text");
+    usage_error("--pair: give one for each --text");
   }
   if (options.paired_lines && options.file.empty()) {
-    misuse("--pairs: give the lines, with --input");
+    usage_error("--pairs: give the lines, with --input");
   }
   if (!options.type_ids.empty() && options.type_ids.size() != options.ids.size()) {
-    misuse("--type-ids: give one for each --ids");
+    usage_error("--type-ids: give one for each --ids");
   }
   const int ways =
       !options.decoder_texts.empty() + !options.decoder_ids.empty() + !options.reference.empty();
-  if (ways > 1) misuse("give one of --decoder-text, --decoder-ids and --reference");
+  if (ways > 1) usage_error("give one of --decoder-text, --decoder-ids and --reference");
 }
 
-void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs) {
-  verb.add_option("MODEL", options.model, "A Hugging Face folder, or an id in the local cache")
+void add_inputs(CLI::App& command, InputOptions& options, bool with_pairs) {
+  command.add_option("MODEL", options.model, "A Hugging Face folder, or an id in the local cache")
       ->required()
       ->type_name("");
   const char* const group = "Input";
-  add_list(verb, "--text", options.texts, "A text; may be given several times")
+  add_list(command, "--text", options.texts, "A text; may be given several times")
       ->type_name("S")
       ->group(group);
-  add_list(verb, "--pair,--context", options.pairs,
+  add_list(command, "--pair,--context", options.pairs,
            "The second text of a pair, or where the answer of a question is; one for each --text")
       ->type_name("S")
       ->group(group);
-  verb.add_option("--input", options.file, "A file with one text per line; - is standard input")
+  command.add_option("--input", options.file, "A file with one text per line; - is standard input")
       ->type_name("FILE")
       ->group(group);
   if (with_pairs) {
-    verb.add_flag("--pairs", options.paired_lines,
+    command
+        .add_flag("--pairs", options.paired_lines,
                   "Lines of --input are pairs, with a tab between the texts")
         ->group(group);
   }
-  add_list(verb, "--ids", options.ids, "Token ids, taken as they are: \"5 9 3\"; may be repeated")
+  add_list(command, "--ids", options.ids,
+           "Token ids, taken as they are: \"5 9 3\"; may be repeated")
       ->type_name("IDS")
       ->group(group);
-  add_list(verb, "--type-ids", options.type_ids, "Their token types; one for each --ids")
+  add_list(command, "--type-ids", options.type_ids, "Their token types; one for each --ids")
       ->type_name("IDS")
       ->group(group);
-  add_list(verb, "--decoder-text", options.decoder_texts,
+  add_list(command, "--decoder-text", options.decoder_texts,
            "Encoder-decoders: what the decoder reads, after its start token; one for each input")
       ->type_name("S")
       ->group(group);
-  add_list(verb, "--decoder-ids", options.decoder_ids, "The same as ids, taken as they are")
+  add_list(command, "--decoder-ids", options.decoder_ids, "The same as ids, taken as they are")
       ->type_name("IDS")
       ->group(group);
-  verb.add_option("--reference", options.reference, "A file with one such text per line")
+  command.add_option("--reference", options.reference, "A file with one such text per line")
       ->type_name("FILE")
       ->group(group);
-  verb.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
+  command.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
       ->group(group);
-  verb.add_flag(
+  command
+      .add_flag(
           "--replace-invalid", options.replace_invalid,
           "Replace what is not UTF-8 in texts by U+FFFD, and say how much; default: refuse it")
       ->group(group);
-  verb.add_flag("--allow-nonfinite", options.allow_nonfinite,
+  command
+      .add_flag("--allow-nonfinite", options.allow_nonfinite,
                 "Load a model with NaN or infinity among its weights")
       ->group(group);
-  add_list(verb, "--gate", options.gates,
+  add_list(command, "--gate", options.gates,
            "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5, L1,L2.H0=0; or ablate them to "
            "their mean output over the texts: L3.H1=mean; may be repeated")
       ->type_name("HEADS=X")
       ->group(group);
 }
 
-void encode(Input& input, const Session& session, const EncodeOptions& how) {
+void encode(Input& input, const Session& session, const EncodeOptions& options) {
   const Tokenizer& tokenizer = need_tokenizer(session);
-  input.encoding = input.paired ? tokenizer.encode(input.text, input.second, how)
-                                : tokenizer.encode(input.text, how);
+  input.encoding = input.paired ? tokenizer.encode(input.text, input.second, options)
+                                : tokenizer.encode(input.text, options);
   if (session.config().token_types == 0) input.encoding.type_ids.clear();
   check_length(session, input.encoding.ids, From::text, input.where);
   check_ids(input.encoding.ids, session.config().vocabulary, input.where);
@@ -383,36 +388,36 @@ void encode(Input& input, const Session& session, const EncodeOptions& how) {
 void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input,
                      int64_t most) {
   if (!input.decoder_ids.empty()) return;
-  GenerateOptions how = read_generation(session.folder(), session.config());
-  how.seed = seed;
-  how.stream = stream;
-  how.forward = session.forward();
-  how.max_new_tokens = std::min(how.max_new_tokens, most);
+  GenerateOptions options = read_generation(session.folder(), session.config());
+  options.seed = seed;
+  options.stream = stream;
+  options.forward = session.forward();
+  options.max_new_tokens = std::min(options.max_new_tokens, most);
   if (session.config().max_positions > 0) {  // the start token needs one
-    how.max_new_tokens = std::min(how.max_new_tokens, session.config().max_positions - 1);
+    options.max_new_tokens = std::min(options.max_new_tokens, session.config().max_positions - 1);
   }
   TokenBatch source;
   source.add(input.encoding.ids, input.encoding.type_ids);
-  input.decoder_ids = generate(session.model(), source, how).front().ids;
+  input.decoder_ids = generate(session.model(), source, options).front().ids;
   if (!input.decoder_ids.empty() &&
-      std::ranges::find(how.eos, input.decoder_ids.back()) != how.eos.end()) {
+      std::ranges::find(options.eos, input.decoder_ids.back()) != options.eos.end()) {
     input.decoder_ids.pop_back();
   }
-  input.decoder_ids.insert(input.decoder_ids.begin(), decoder_start(session.config(), how));
+  input.decoder_ids.insert(input.decoder_ids.begin(), decoder_start(session.config(), options));
 }
 
 std::vector<Input> read_inputs(const InputOptions& options, const Session& session,
                                const EncodeLimits& limits) {
-  EncodeOptions how;
+  EncodeOptions params;
   if (options.truncate) {
-    how.truncate = most_tokens(session);
-    if (limits.cut_at && (!how.truncate || *limits.cut_at < *how.truncate)) {
-      how.truncate = limits.cut_at;
+    params.truncate = most_tokens(session);
+    if (limits.cut_at && (!params.truncate || *limits.cut_at < *params.truncate)) {
+      params.truncate = limits.cut_at;
     }
   }
   Utf8Check check_utf8(options.replace_invalid);
   std::vector<Input> inputs = read_texts(options, limits.pairs || options.paired_lines, check_utf8);
-  for (Input& input : inputs) encode(input, session, how);
+  for (Input& input : inputs) encode(input, session, params);
   for (size_t i = 0; i < options.ids.size(); ++i) {
     inputs.push_back(input_of_ids(options, i, session));
   }

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "command.h"
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
 #include "headwise/observe/mean_ablation.h"
 #include "headwise/text/tokenizer.h"
-#include "verb.h"
 
 namespace headwise::program {
 
@@ -37,8 +37,8 @@ struct InputOptions {
   }
 };
 
-/// MODEL and the options above. The flag --pairs is left to verbs that compare heads.
-void add_inputs(CLI::App& verb, InputOptions& options, bool with_pairs = true);
+/// MODEL and the options above. The flag --pairs is left to commands that compare heads.
+void add_inputs(CLI::App& command, InputOptions& options, bool with_pairs = true);
 
 /// One input, tokenized.
 struct Input {
@@ -126,11 +126,11 @@ struct EncodeLimits {
 /// Without their ends, \n or \r\n, and without a byte order mark.
 std::vector<std::string> lines_of(std::string_view text);
 
-/// Options that do not go together are misuse; so is no input, where one is needed.
+/// Options that do not go together are usage errors; so is no input, where one is needed.
 void check_options(const InputOptions& options, bool needs_input = true);
 
 /// Tokenizes the text of an input. Throws Error if the model cannot take it.
-void encode(Input& input, const Session& session, const EncodeOptions& how);
+void encode(Input& input, const Session& session, const EncodeOptions& params);
 
 /// A decoder that was given nothing to read reads what the model itself would write, at most `most`
 /// tokens.

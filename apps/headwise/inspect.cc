@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "command.h"
 #include "headwise/io/model_folder.h"
 #include "headwise/model/summary.h"
 #include "headwise/text/tokenizer_kind.h"
 #include "json_writer.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -93,9 +93,9 @@ std::string as_json(const ModelSummary& summary, const std::optional<std::string
   json.field("parameters", summary.parameters);
   json.field("attention_parameters", summary.attention_parameters);
   json.field("bytes", summary.bytes);
-  json.field("width", config.width);
-  json.field("vocabulary", config.vocabulary);
-  json.key("max_positions");
+  json.field("hidden_size", config.width);
+  json.field("vocab_size", config.vocabulary);
+  json.key("max_position_embeddings");
   config.max_positions > 0 ? json.value(config.max_positions) : json.null();
   json.key("tokenizer");
   tokenizer ? json.value(*tokenizer) : json.null();
@@ -142,7 +142,7 @@ std::string as_json(const ModelSummary& summary, const std::optional<std::string
   return json.take();
 }
 
-std::string bytes_for_people(int64_t bytes) {
+std::string bytes_to_text(int64_t bytes) {
   const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);
   int unit = 0;
@@ -230,9 +230,9 @@ std::string model_text(const ModelSummary& summary, const std::optional<std::str
       fmt::format("{} ({:.1f} %)", grouped(summary.attention_parameters),
                   100. * static_cast<double>(summary.attention_parameters) /
                       static_cast<double>(std::max<int64_t>(1, summary.parameters))));
-  row("stored as", fmt::format("{}, {}", summary.dtype, bytes_for_people(summary.bytes)));
-  row("width", grouped(config.width));
-  row("vocabulary", fmt::format("{}, {}", grouped(config.vocabulary),
+  row("stored as", fmt::format("{}, {}", summary.dtype, bytes_to_text(summary.bytes)));
+  row("hidden size", grouped(config.width));
+  row("vocab size", fmt::format("{}, {}", grouped(config.vocabulary),
                                 tokenizer ? *tokenizer + " tokenizer" : "no tokenizer"));
   if (config.max_positions > 0) row("longest text", grouped(config.max_positions) + " tokens");
   if (!config.labels.empty() &&
@@ -249,22 +249,23 @@ void inspect(const InspectOptions& options, const CommonOptions& common) {
   const ModelSummary summary = summarize(folder);
   const std::optional<std::string> tokenizer = tokenizer_kind(folder);
   const std::optional<Comparison> comparison = compare(summary, options.tokens);
-  deliver(common, common.json ? as_json(summary, tokenizer, comparison)
-                              : model_text(summary, tokenizer, comparison));
+  write_output(common, common.json ? as_json(summary, tokenizer, comparison)
+                                   : model_text(summary, tokenizer, comparison));
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<InspectOptions>();
-  CLI::App& verb =
-      add_verb(app, "inspect", "What a model holds, layer by layer, and what its heads cost",
-               "Example:\n  headwise inspect sentence-transformers/all-MiniLM-L6-v2", common,
-               [options, &common] { inspect(*options, common); });
-  verb.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
+  CLI::App& command =
+      add_command(app, "inspect", "What a model holds, layer by layer, and what its heads cost",
+                  "Example:\n  headwise inspect sentence-transformers/all-MiniLM-L6-v2", common,
+                  [options, &common] { inspect(*options, common); });
+  command.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
       ->required()
       ->type_name("");
-  verb.add_option("--tokens", options->tokens,
+  command
+      .add_option("--tokens", options->tokens,
                   "Length of the text whose multiply-adds are counted; default: 128")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24).description(""))
       ->type_name("N");

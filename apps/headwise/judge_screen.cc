@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "command.h"
 #include "headwise/judge/judge.h"
 #include "observe/layers.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -105,7 +105,7 @@ std::string grid(const Verdict& verdict, Color color, int64_t width) {
     }
     text += fmt::format("   {}", story(layer));
     if (layer.importance) text += fmt::format("; {:+.4f}", *layer.importance);
-    if (layer.closed) text += fmt::format(", all together {:+.4f}", layer.closed->value);
+    if (layer.ablated) text += fmt::format(", all together {:+.4f}", layer.ablated->value);
     if (!layer.advice.empty()) text += fmt::format("; {}", layer.advice);
     text += "\n";
   }
@@ -226,7 +226,7 @@ std::string rankings(const Verdict& verdict) {
       text);
 }
 
-std::string twins(const Verdict& verdict) {
+std::string redundant(const Verdict& verdict) {
   std::string text;
   for (const Cluster& cluster : verdict.clusters) {
     text += fmt::format("{:<14}{} could stand in for it\n", cluster.front(),
@@ -246,7 +246,7 @@ std::string twins(const Verdict& verdict) {
   return "\ntwins and backups\n" + text + backups;
 }
 
-/// What closing all heads of a role did.
+/// What ablating all heads of a role did.
 std::string categories(const Verdict& verdict) {
   std::string text;
   for (const Category& category : verdict.categories) {
@@ -263,7 +263,7 @@ std::string categories(const Verdict& verdict) {
     text += "\n";
   }
   if (text.empty()) return text;
-  return fmt::format("\n{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "role", "heads", "all closed",
+  return fmt::format("\n{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "role", "heads", "all ablated",
                      "half", "as many", "of draws") +
          fmt::format("{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "", "", "", "of them", "at random",
                      "below") +
@@ -272,11 +272,11 @@ std::string categories(const Verdict& verdict) {
 
 }  // namespace
 
-std::string for_people(const Verdict& verdict, Color color, int64_t width) {
+std::string to_text(const Verdict& verdict, Color color, int64_t width) {
   return fmt::format("{}: {}, {} heads\n\n", verdict.model.name, verdict.model.architecture,
                      grouped(std::ssize(verdict.heads))) +
          grid(verdict, color, width) + legend(verdict, color) + cautions(verdict) +
-         standings(verdict) + rankings(verdict) + twins(verdict) + categories(verdict);
+         standings(verdict) + rankings(verdict) + redundant(verdict) + categories(verdict);
 }
 
 std::string role_grid(const Verdict& verdict, Color color, int64_t width) {

@@ -9,8 +9,9 @@
 
 namespace headwise::program {
 
-/// The first screen: the grid, what its letters mean, which heads matter, twins, categories.
-std::string for_people(const Verdict& verdict, Color color, int64_t width);
+/// The first screen: the grid, what its letters mean, which heads matter, redundant heads,
+/// categories.
+std::string to_text(const Verdict& verdict, Color color, int64_t width);
 
 /// The grid, and a few lines that say what its letters mean.
 std::string role_grid(const Verdict& verdict, Color color, int64_t width);

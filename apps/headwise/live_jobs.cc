@@ -12,7 +12,7 @@
 #include "headwise/observe/observe.h"
 #include "headwise/plan/make_plan.h"
 #include "headwise/text/sample_text.h"
-#include "observe_verb.h"
+#include "observe_job.h"
 
 namespace headwise::program {
 namespace {
@@ -20,14 +20,14 @@ namespace {
 using Json = Engine::Json;
 
 EvaluationSet read_loss(const Session& session, const JobRequest& request) {
-  ObserveVerb verb;
-  verb.input.texts = lines_of(request.text ? *request.text : sample_text());
-  verb.input.truncate = true;
+  ObserveArgs args;
+  args.input.texts = lines_of(request.text ? *request.text : sample_text());
+  args.input.truncate = true;
   const CommonOptions common{.quiet = true};
-  ObserveData data = read_observe_data(verb, session, common);
+  ObserveData data = read_observe_data(args, session, common);
   if (!data.evaluation && !data.corpus.texts.empty()) {
-    verb.loss = "fidelity";  // which needs no output
-    data = read_observe_data(verb, session, common);
+    args.loss = "fidelity";  // which needs no output
+    data = read_observe_data(args, session, common);
   }
   if (data.evaluation && data.evaluation->size() > 0) return std::move(*data.evaluation);
   throw Error(
@@ -35,7 +35,7 @@ EvaluationSet read_loss(const Session& session, const JobRequest& request) {
 }
 
 std::string in_words(std::string_view step) {
-  if (step == "ablation") return "closing heads one by one";
+  if (step == "ablation") return "ablating heads one by one";
   if (step == "gradient") return "taking gradients of gates";
   if (step == "loss") return "measuring the loss";
   return std::string(step);
@@ -53,12 +53,12 @@ Json run_job(const Session& session, const JobRequest& request, const Engine::Re
   const bool plans = request.kind == "plan";
   Evidence evidence = no_evidence(model);
   evidence.model.name = session.name();
-  ImportanceOptions how{.gradient = plans && request.order == "gradient",
-                        .ablation_zero = !plans || request.order == "ablation",
-                        .ablation_mean = false};
-  how.load = session.load();
-  how.progress = progress;
-  observe_importance(model, session.folder(), set, how, evidence);
+  ImportanceOptions options{.gradient = plans && request.order == "gradient",
+                            .ablation_zero = !plans || request.order == "ablation",
+                            .ablation_mean = false};
+  options.load = session.load();
+  options.progress = progress;
+  observe_importance(model, session.folder(), set, options, evidence);
   if (plans) {
     const Plan made =
         plan(judge(evidence), {.keep = request.keep, .order = head_order(request.order)},

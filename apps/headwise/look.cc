@@ -26,10 +26,10 @@ constexpr int64_t kCandidates = 10, kContinuation = 20;
 /// What is shown for a folder.
 std::string shown_task(const Session& session) {
   const bool sentences = SentencePooling::find(session.folder()).has_value();
-  const std::string natural = natural_task(session, sentences);
-  if (natural == "classify") return natural;
-  if (natural == "fill" && session.tokenizer()->special_tokens().mask) return natural;
-  if (natural == "generate" || natural == "translate") {
+  const std::string task = default_run_task(session, sentences);
+  if (task == "classify") return task;
+  if (task == "fill" && session.tokenizer()->special_tokens().mask) return task;
+  if (task == "generate" || task == "translate") {
     return session.config().encoder_decoder() ? "translate" : "next";
   }
   return "embed";
@@ -177,7 +177,7 @@ Json Looker::output(const Session& session, const Input& input) const {
   if (task_ == "next") return next(session, input);
   if (task_ == "embed") {
     const Batch batch = batch_of(input);
-    const Activations hidden = session.model().hidden(batch.tokens, session.forward());
+    const Activations hidden = session.model().forward(batch.tokens, session.forward());
     const Activations embedded = pooling_.embed(hidden.rows, batch.tokens.offsets);
     const float* const first = &embedded.rows(0, 0);
     return std::vector<float>(first, first + embedded.rows.extent(1));
@@ -188,7 +188,7 @@ Json Looker::output(const Session& session, const Input& input) const {
   }
   const int32_t mask = *session.tokenizer()->special_tokens().mask;
   if (std::ranges::find(input.encoding.ids, mask) == input.encoding.ids.end()) {
-    (void)session.model().hidden(batch_of(input).tokens, session.forward());
+    (void)session.model().forward(batch_of(input).tokens, session.forward());
     return {{"fill", Json::array()}};
   }
   return {{"fill", run(session, input, "fill")["results"][0]["fill"]}};
@@ -219,7 +219,7 @@ Json Looker::run(const Session& session, const Input& input, const std::string& 
 }
 
 Json Looker::next(const Session& session, const Input& input) const {
-  const Activations hidden = session.model().hidden(batch_of(input).tokens, session.forward());
+  const Activations hidden = session.model().forward(batch_of(input).tokens, session.forward());
   const Activations out =
       session.model().output(hidden.rows.rows(hidden.rows.extent(0) - 1, hidden.rows.extent(0)));
   softmax(out.rows);

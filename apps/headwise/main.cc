@@ -1,4 +1,4 @@
-// The command line: parses the verb, runs it, turns errors into messages and exit codes.
+// The command line: parses the command, runs it, turns errors into messages and exit codes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "command.h"
 #include "core/nearest_name.h"
 #include "headwise/core/error.h"
 #include "json_writer.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
 
-enum ExitCode { kDone = 0, kFailure = 1, kMisuse = 2, kInterrupted = 130 };
+enum ExitCode { kDone = 0, kFailure = 1, kUsageError = 2, kInterrupted = 130 };
 
 /// --json holds for errors too, even for those that keep it from being parsed.
 bool asks_for_json(int argc, char** argv) {
@@ -43,7 +43,7 @@ std::string command_line(int argc, char** argv) {
 }
 
 ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
-  complain(fmt::format("headwise: {}\n", Error(detail).what()));
+  print_error(fmt::format("headwise: {}\n", Error(detail).what()));
   if (!json) return code;
   JsonWriter writer;
   writer.begin_object();
@@ -62,8 +62,8 @@ ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
 }
 
 std::string help_command(const CLI::App& app) {
-  for (const CLI::App* verb : app.get_subcommands())
-    return fmt::format("{} --help", verb->get_name());
+  for (const CLI::App* command : app.get_subcommands())
+    return fmt::format("{} --help", command->get_name());
   return "--help";
 }
 
@@ -74,15 +74,15 @@ std::string suggestion(std::string_view got, const std::vector<std::string>& nam
   return meant.empty() ? fmt::format("headwise {}", help) : meant;
 }
 
-/// The program and the verb that was chosen: both have options.
-std::vector<const CLI::App*> with_verb(const CLI::App& app) {
+/// The program and the command that was chosen: both have options.
+std::vector<const CLI::App*> with_command(const CLI::App& app) {
   std::vector<const CLI::App*> both = {&app};
-  for (const CLI::App* verb : app.get_subcommands()) both.push_back(verb);
+  for (const CLI::App* command : app.get_subcommands()) both.push_back(command);
   return both;
 }
 
 /// What is wrong with the command line.
-ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** argv) {
+ErrorDetail usage_error_of(const CLI::App& app, const CLI::ParseError& error, char** argv) {
   const std::vector<std::string> rest = app.remaining(true);
   if (rest.empty()) {
     return {.what = error.what(), .hint = fmt::format("headwise {}", help_command(app))};
@@ -93,7 +93,7 @@ ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** 
   }
   if (got.starts_with('-')) {
     std::vector<std::string> options;
-    for (const CLI::App* of : with_verb(app)) {
+    for (const CLI::App* of : with_command(app)) {
       for (const CLI::Option* option : of->get_options()) {
         for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
       }
@@ -107,12 +107,12 @@ ErrorDetail misuse_of(const CLI::App& app, const CLI::ParseError& error, char** 
             .got = std::string(got),
             .hint = fmt::format("headwise {}", help_command(app))};
   }
-  std::vector<std::string> verbs;
-  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
-  return {.what = "there is no such verb",
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  return {.what = "there is no such command",
           .got = std::string(got),
-          .expected = fmt::format("{}", fmt::join(verbs, ", ")),
-          .hint = suggestion(got, verbs, help_command(app))};
+          .expected = fmt::format("{}", fmt::join(commands, ", ")),
+          .hint = suggestion(got, commands, help_command(app))};
 }
 
 ExitCode run(int argc, char** argv) {
@@ -120,8 +120,8 @@ ExitCode run(int argc, char** argv) {
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
                "headwise"};
   add_common(app, common);
-  app.footer("headwise VERB --help says more about a verb, with an example.");
-  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.footer("headwise COMMAND --help says more about a command, with an example.");
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.require_subcommand(0, 1);
   add_study(app, common);
   add_inspect(app, common);
@@ -145,7 +145,7 @@ ExitCode run(int argc, char** argv) {
     return kDone;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(error));
-    return fail(kMisuse, misuse_of(app, error, argv + 1), json);
+    return fail(kUsageError, usage_error_of(app, error, argv + 1), json);
   } catch (const Error& error) {
     return fail(kFailure, error.detail(), json);
   } catch (const Interrupted&) {

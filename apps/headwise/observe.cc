@@ -6,8 +6,8 @@
 
 #include "headwise/core/error.h"
 #include "io/file.h"
+#include "observe_job.h"
 #include "observe_screen.h"
-#include "observe_verb.h"
 
 namespace headwise::program {
 namespace {
@@ -16,47 +16,48 @@ namespace {
 void show(const Evidence& evidence, const CommonOptions& common) {
   CommonOptions screen = common;
   screen.out.clear();
-  deliver(screen, common.json ? to_json(evidence) : for_people(evidence));
-  if (!common.out.empty()) note(common, fmt::format("{} has every number", common.out));
+  write_output(screen, common.json ? to_json(evidence) : to_text(evidence));
+  if (!common.out.empty()) log_info(common, fmt::format("{} has every number", common.out));
 }
 
-void check_append(const ObserveVerb& verb, const CommonOptions& common) {
-  if (!verb.append) return;
-  if (common.out.empty()) misuse("--append: -o names the evidence to be added to");
-  if (verb.resume) misuse("give one of --append and --resume");
-  if (verb.verdict.empty() && verb.groups.empty() && !verb.ablates("layers")) {
-    misuse("--append: give --verdict, --group or --ablate layers");
+void check_append(const ObserveArgs& args, const CommonOptions& common) {
+  if (!args.append) return;
+  if (common.out.empty()) usage_error("--append: -o names the evidence to be added to");
+  if (args.resume) usage_error("give one of --append and --resume");
+  if (args.verdict.empty() && args.groups.empty() && !args.ablates("layers")) {
+    usage_error("--append: give --verdict, --group or --ablate layers");
   }
-  if (verb.ablates("pairs")) misuse("--append adds groups, no pairs");
-  if (verb.race || !verb.coreference.empty()) {
-    misuse("--append adds groups: --race and --coref are of observations");
+  if (args.ablates("pairs")) usage_error("--append adds groups, no pairs");
+  if (args.adaptive || !args.coreference.empty()) {
+    usage_error("--append adds groups: --adaptive and --coref are of observations");
   }
-  if (!verb.treebank.empty() && (verb.input.has_input() || !verb.data.empty())) {
-    misuse("--append --treebank: for a loss that was taken over its sentences, and nothing else");
+  if (!args.treebank.empty() && (args.input.has_input() || !args.data.empty())) {
+    usage_error(
+        "--append --treebank: for a loss that was taken over its sentences, and nothing else");
   }
 }
 
-void observe_model(const ObserveVerb& verb, const CommonOptions& common) {
-  check_options(verb.input, false);
-  check_append(verb, common);
-  if (!verb.alignment.empty() &&
-      (!verb.input.ids.empty() || !verb.input.pairs.empty() ||
-       (verb.input.decoder_texts.empty() && verb.input.reference.empty()))) {
-    misuse("--alignment: give texts, and their translations by --reference or --decoder-text");
+void observe_model(const ObserveArgs& args, const CommonOptions& common) {
+  check_options(args.input, false);
+  check_append(args, common);
+  if (!args.alignment.empty() &&
+      (!args.input.ids.empty() || !args.input.pairs.empty() ||
+       (args.input.decoder_texts.empty() && args.input.reference.empty()))) {
+    usage_error("--alignment: give texts, and their translations by --reference or --decoder-text");
   }
-  if (verb.race && *verb.race == 0) misuse("--race: a tolerance above 0");
-  if (verb.resume && common.out.empty()) misuse("--resume: -o names the file to be continued");
-  Session session(verb.input);
-  if (verb.append) session.refuse_means("does not go with --append, which measures importance");
-  if (session.config().encoder_decoder() && !verb.input.has_decoder()) {
+  if (args.adaptive && *args.adaptive == 0) usage_error("--adaptive: a tolerance above 0");
+  if (args.resume && common.out.empty()) usage_error("--resume: -o names the file to be continued");
+  Session session(args.input);
+  if (args.append) session.refuse_means("does not go with --append, which measures importance");
+  if (session.config().encoder_decoder() && !args.input.has_decoder()) {
     session.refuse_means("needs texts for the decoder: --reference or --decoder-text");
   }
-  const ObserveData data = read_observe_data(verb, session, common);
-  check_texts(verb, data);
+  const ObserveData data = read_observe_data(args, session, common);
+  check_texts(args, data);
   session.measure_means(data.corpus);
-  const Evidence evidence = verb.append ? append_and_write(verb, session, data, common)
-                                        : observe_and_write(verb, session, data, common);
-  if (!verb.csv.empty()) write_file_whole(verb.csv, to_csv(evidence));
+  const Evidence evidence = args.append ? append_and_write(args, session, data, common)
+                                        : observe_and_write(args, session, data, common);
+  if (!args.csv.empty()) write_file_whole(args.csv, to_csv(evidence));
   show(evidence, common);
 }
 
@@ -97,8 +98,8 @@ CLI::Validator is_measure() {
 }  // namespace
 
 void add_observe(CLI::App& app, CommonOptions& common) {
-  const auto options = std::make_shared<ObserveVerb>();
-  CLI::App& verb = add_verb(
+  const auto options = std::make_shared<ObserveArgs>();
+  CLI::App& command = add_command(
       app, "observe", "What every head was seen to do, in numbers",
       fmt::format(
           "Texts show what heads attend to, a treebank which relations they find. Without any, "
@@ -110,17 +111,20 @@ void add_observe(CLI::App& app, CommonOptions& common) {
           "  headwise observe ./minilm --input reviews.txt --measure entropy,js --csv heads.csv",
           measures_text()),
       common, [options, &common] { observe_model(*options, common); });
-  add_inputs(verb, options->input, false);
-  verb.add_option("--treebank", options->treebank, "Universal Dependencies: a CoNLL-U file")
+  add_inputs(command, options->input, false);
+  command.add_option("--treebank", options->treebank, "Universal Dependencies: a CoNLL-U file")
       ->type_name("FILE");
-  verb.add_option("--coref", options->coreference,
+  command
+      .add_option("--coref", options->coreference,
                   "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
       ->type_name("FILE");
-  verb.add_option("--alignment", options->alignment,
+  command
+      .add_option("--alignment", options->alignment,
                   "Encoder-decoders: which words of texts and --reference belong together, a line "
                   "per pair: 0-0 1-2 …")
       ->type_name("FILE");
-  verb.add_option(
+  command
+      .add_option(
           "--measure", options->measure,
           "Groups or single measures, which are listed below, with commas between; default: "
           "all that the data allow")
@@ -128,60 +132,69 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->check(is_measure())
       ->type_name("LIST");
   const char* const group = "How much heads matter";
-  verb.add_option("--loss", options->loss,
+  command
+      .add_option("--loss", options->loss,
                   "lm, mlm, classify, translate, similarity or fidelity; default: lm of causal "
                   "models, mlm of models with such an output, else fidelity, which needs no labels")
       ->check(is_loss())
       ->type_name("TASK")
       ->group(group);
-  add_list(verb, "--data", options->data,
+  add_list(command, "--data", options->data,
            "What the loss is taken over, as in docs/data.md; translate takes two; default: the "
            "texts")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--positions", options->positions,
+  command
+      .add_option("--positions", options->positions,
                   "Take the loss at this share of the tokens, drawn by the seed")
       ->check(CLI::Range(1e-6, 1.).description(""))
       ->type_name("SHARE")
       ->group(group);
-  verb.add_option("--race", options->race,
+  command
+      .add_option("--adaptive", options->adaptive,
                   "Spend no more examples on a head than its standing at this tolerance needs")
       ->check(finite(0))
       ->type_name("TOLERANCE")
       ->group(group);
-  verb.add_option(
+  command
+      .add_option(
           "--ablate", options->ablate,
-          "Close also pairs of heads of a layer (of any with --pairs all), or whole layers: "
+          "Ablate also pairs of heads of a layer (of any with --pairs all), or whole layers: "
           "pairs, layers")
       ->delimiter(',')
       ->check(CLI::IsMember({"pairs", "layers"}).description(""))
       ->type_name("LIST")
       ->group(group);
-  add_list(verb, "--group", options->groups,
-           "Close these heads together: early=L0,L1.H2; may be repeated")
+  add_list(command, "--group", options->groups,
+           "Ablate these heads together: early=L0,L1.H2; may be repeated")
       ->type_name("NAME=HEADS")
       ->group(group);
-  verb.add_option("--verdict", options->verdict,
-                  "Close all heads of each role of a verdict together")
+  command
+      .add_option("--verdict", options->verdict,
+                  "Ablate all heads of each role of a verdict together")
       ->type_name("FILE")
       ->group(group);
-  verb.add_flag("--append", options->append,
+  command
+      .add_flag("--append", options->append,
                 "Add groups to the evidence of -o, and measure nothing else again")
       ->group(group);
-  verb.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
+  command.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
       ->type_name("LIST");
-  verb.add_option("--pairs", options->pairs,
+  command
+      .add_option("--pairs", options->pairs,
                   "Compare heads of one layer, or all of one kind of attention: layer or all")
       ->check(CLI::IsMember({"layer", "all"}).description(""))
       ->type_name("P");
-  verb.add_option("--sample", options->sample, "At most so many texts and sentences")
+  command.add_option("--sample", options->sample, "At most so many texts and sentences")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
-  verb.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");
-  verb.add_option("--probe-lexicon", options->lexicon, "Words of another language for the probes")
+  command.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");
+  command
+      .add_option("--probe-lexicon", options->lexicon, "Words of another language for the probes")
       ->type_name("FILE");
-  verb.add_flag("--resume", options->resume, "Go on after the last finished part");
-  verb.add_option(
+  command.add_flag("--resume", options->resume, "Go on after the last finished part");
+  command
+      .add_option(
           "--csv", options->csv,
           "Write a table, too: a row per head, a column per number, for spreadsheets and pandas")
       ->type_name("FILE");

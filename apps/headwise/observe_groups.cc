@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "command.h"
 #include "headwise/core/error.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/verdict.h"
 #include "stage_files.h"
-#include "verb.h"
 
 namespace headwise::program {
 
@@ -19,12 +19,12 @@ std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, con
     const size_t equals = std::min(group.find('='), group.size());
     const std::string name = group.substr(0, equals);
     if (name.empty() || std::ranges::find(named, name, &NamedHeads::name) != named.end()) {
-      misuse(fmt::format("--group {}: expected NAME=HEADS, each name once", group));
+      usage_error(fmt::format("--group {}: expected NAME=HEADS, each name once", group));
     }
     if (name.starts_with("role:") ||
         std::ranges::find(model.attentions(), name, &AttentionSite::name) !=
             model.attentions().end()) {
-      misuse(fmt::format(
+      usage_error(fmt::format(
           "--group {}: --ablate layers and --verdict give such names; choose another: mine=HEADS",
           group));
     }

@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "command.h"
 #include "headwise/observe/importance.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -122,15 +122,15 @@ std::string importance(const Evidence& evidence) {
   }
   if (text.empty()) return text;
   return fmt::format(
-      "\nhow much heads matter: what closing one adds to the loss ({}{})\n{}", evidence.loss->task,
+      "\nhow much heads matter: what ablating one adds to the loss ({}{})\n{}", evidence.loss->task,
       task == LossTask::fidelity ? ", 1 - cosine" : fmt::format(" {:.4f}", evidence.loss->value),
       text);
 }
 
-/// What closing several heads at once does.
+/// What ablating several heads at once does.
 std::string groups(const Evidence& evidence) {
   if (evidence.groups.empty()) return "";
-  std::string text = fmt::format("\n{:<24}{:>7}{:>12}{:>12}{:>12}\n", "closed together", "heads",
+  std::string text = fmt::format("\n{:<24}{:>7}{:>12}{:>12}{:>12}\n", "ablated together", "heads",
                                  "adds", "half of it", "at random");
   for (const GroupEvidence& group : evidence.groups) {
     text += fmt::format("{:<24}{:>7}", group.name, group.heads.size());
@@ -173,7 +173,7 @@ std::string best_heads(const std::map<std::string, BestHead>& best, const std::s
 
 }  // namespace
 
-std::string for_people(const Evidence& evidence) {
+std::string to_text(const Evidence& evidence) {
   std::string text = fmt::format("{}: {}, {} heads\n", evidence.model.name,
                                  evidence.model.architecture, evidence.heads.size());
   for (const auto& [kind, corpus] : evidence.corpora) {

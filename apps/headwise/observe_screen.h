@@ -7,6 +7,6 @@
 
 namespace headwise::program {
 
-std::string for_people(const Evidence& evidence);
+std::string to_text(const Evidence& evidence);
 
 }  // namespace headwise::program

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "verb.h"
+#include "command.h"
 
 namespace headwise::program {
 namespace {
@@ -160,7 +160,7 @@ std::string chart(const Plan& plan) {
 
 }  // namespace
 
-std::string for_people(const Plan& plan) {
+std::string to_text(const Plan& plan) {
   const size_t all = plan.drop.size() + plan.keep.size();
   std::string warning;
   if (!plan.supported) {

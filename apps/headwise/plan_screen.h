@@ -7,6 +7,6 @@
 
 namespace headwise::program {
 
-std::string for_people(const Plan& plan);
+std::string to_text(const Plan& plan);
 
 }  // namespace headwise::program

@@ -11,12 +11,12 @@
 #include <system_error>
 #include <utility>
 
+#include "command.h"
 #include "headwise/core/error.h"
 #include "headwise/text/sample_text.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "json_writer.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -41,7 +41,7 @@ std::string_view part(const std::string& text, TokenSpan bytes) {
 
 constexpr size_t kLongest = 100;  // of texts that are shown, in bytes
 
-/// The sentence, of the first ones, whose subject is farthest from its verb.
+/// The sentence, of the first ones, whose subject is farthest from its command.
 std::string example_of(const std::vector<TreeSentence>& sentences) {
   constexpr size_t kFirst = 40;
   const TreeWord* subject = nullptr;
@@ -125,7 +125,7 @@ std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std
 }
 
 void write_probes(const ProbesOptions& options, CommonOptions common) {
-  if (common.out.empty()) misuse("-o names the folder that the probes are written to");
+  if (common.out.empty()) usage_error("-o names the folder that the probes are written to");
   const std::filesystem::path folder = std::exchange(common.out, "");
   const ProbeLexicon lexicon =
       options.lexicon.empty() ? ProbeLexicon::english() : ProbeLexicon::read(options.lexicon);
@@ -141,15 +141,15 @@ void write_probes(const ProbesOptions& options, CommonOptions common) {
   write_file_whole(folder / "rare.tsv", to_tsv(probes.rare));
   write_file_whole(folder / "lexicon.json", lexicon.source());
   write_file_whole(folder / "text.txt", fmt::format("{}{}", sample_text(), longer_sample_text()));
-  deliver(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
-                              : probes_text(probes, lexicon, folder.string()));
+  write_output(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
+                                   : probes_text(probes, lexicon, folder.string()));
 }
 
 }  // namespace
 
 void add_probes(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<ProbesOptions>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "probes", "The built-in probe sentences, with their answers, as files",
       "-o is the folder that they are written to: sentences with trees (CoNLL-U), pronouns with\n"
       "names (the columns of GAP), semantic fields and rare words; and the built-in text. See\n"
@@ -157,11 +157,13 @@ void add_probes(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise probes -o ./probes",
       common, [options, &common] { write_probes(*options, common); });
-  verb.add_option("--count", options->count,
+  command
+      .add_option("--count", options->count,
                   fmt::format("How many of each kind; default: {}", kProbeCount))
       ->check(CLI::Range(int64_t{1}, kMostProbes).description(""))
       ->type_name("N");
-  verb.add_option("--probe-lexicon", options->lexicon,
+  command
+      .add_option("--probe-lexicon", options->lexicon,
                   "Words of another language: a JSON file, see docs/probes.md")
       ->type_name("FILE");
 }

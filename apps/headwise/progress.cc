@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "verb.h"
+#include "command.h"
 
 namespace headwise::program {
 
@@ -14,7 +14,7 @@ Progress::Progress(int64_t total, std::string unit, bool quiet)
     : total_(total), unit_(std::move(unit)), silent_(quiet || isatty(STDERR_FILENO) == 0) {}
 
 Progress::~Progress() {
-  if (shown_) complain("\r\x1b[K");
+  if (shown_) print_error("\r\x1b[K");
 }
 
 void Progress::advance(int64_t done) {
@@ -26,8 +26,8 @@ void Progress::advance(int64_t done) {
   if (shown_ && now - last_ < std::chrono::milliseconds(100)) return;
   const double rate = static_cast<double>(done_) / seconds;
   const double left = static_cast<double>(total_ - done_) / rate;
-  complain(fmt::format("\r\x1b[K{} of {} {}, {:.3g} per second, {:.0f} s left", grouped(done_),
-                       grouped(total_), unit_, rate, left));
+  print_error(fmt::format("\r\x1b[K{} of {} {}, {:.3g} per second, {:.0f} s left", grouped(done_),
+                          grouped(total_), unit_, rate, left));
   shown_ = true;
   last_ = now;
 }

@@ -14,13 +14,13 @@
 #include "headwise/plan/plan.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
-#include "prune_verb.h"
+#include "prune_job.h"
 #include "stage_files.h"
 
 namespace headwise::program {
 namespace {
 
-struct PruneVerb {
+struct PruneArgs {
   InputOptions input{};
   std::string plan{}, drop{};
   std::string form = "compact", compensate = "none", loss{};
@@ -57,18 +57,18 @@ void check_plan(const Plan& plan, const std::string& file, const Session& sessio
 }
 
 /// The heads to remove, and the order that chose them.
-Plan plan_to_follow(const PruneVerb& verb, const Session& session) {
-  if (!verb.drop.empty()) return {.drop = {verb.drop}};
-  if (verb.gates) return {.order = "gates"};
-  Plan plan = read_plan(verb.plan);
-  check_plan(plan, verb.plan, session);
+Plan plan_to_follow(const PruneArgs& args, const Session& session) {
+  if (!args.drop.empty()) return {.drop = {args.drop}};
+  if (args.gates) return {.order = "gates"};
+  Plan plan = read_plan(args.plan);
+  check_plan(plan, args.plan, session);
   return plan;
 }
 
 /// The texts that were given; else built-in ones, if the model reads text.
-void add_texts(const PruneVerb& verb, const Session& session, const CommonOptions& common,
+void add_texts(const PruneArgs& args, const Session& session, const CommonOptions& common,
                PruneOptions& options) {
-  InputOptions input = verb.input;
+  InputOptions input = args.input;
   const bool two = session.config().encoder_decoder();
   if (!input.has_input()) {
     if (session.tokenizer() == nullptr) return;
@@ -91,129 +91,136 @@ void add_texts(const PruneVerb& verb, const Session& session, const CommonOption
 }
 
 /// What --data or --recover name; nothing without.
-std::optional<EvaluationSet> read_set(const PruneVerb& verb, const char* option,
+std::optional<EvaluationSet> read_set(const PruneArgs& args, const char* option,
                                       const std::vector<std::string>& files,
                                       const Session& session) {
   if (files.empty()) return std::nullopt;
-  if (verb.loss.empty() && session.config().task == Task::classify) {
-    misuse(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
-                       option));
+  if (args.loss.empty() && session.config().task == Task::classify) {
+    usage_error(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
+                            option));
   }
-  const LossTask task = verb.loss.empty() ? natural_loss(session.config()) : loss_task(verb.loss);
-  return read_examples(option, files, task, verb.input.truncate, session);
+  const LossTask task = args.loss.empty() ? default_task(session.config()) : loss_task(args.loss);
+  return read_examples(option, files, task, args.input.truncate, session);
 }
 
-void check(const PruneVerb& verb, const CommonOptions& common) {
-  check_options(verb.input, false);
-  if (!verb.input.gates.empty()) misuse("--gate: heads are dropped by a plan, or by --drop");
-  if (!verb.plan.empty() && !verb.drop.empty()) misuse("--drop: instead of a plan, not beside it");
-  if (verb.plan.empty() && verb.drop.empty() && !verb.gates) {
-    misuse("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
+void check(const PruneArgs& args, const CommonOptions& common) {
+  check_options(args.input, false);
+  if (!args.input.gates.empty()) usage_error("--gate: heads are dropped by a plan, or by --drop");
+  if (!args.plan.empty() && !args.drop.empty())
+    usage_error("--drop: instead of a plan, not beside it");
+  if (args.plan.empty() && args.drop.empty() && !args.gates) {
+    usage_error("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
   }
-  if (common.out.empty()) misuse("prune: -o names the folder of the pruned model");
-  if (!verb.loss.empty() && verb.data.empty() && verb.recover.empty()) {
-    misuse("--loss: --data names what it is taken over, --recover what is learned from");
+  if (common.out.empty()) usage_error("prune: -o names the folder of the pruned model");
+  if (!args.loss.empty() && args.data.empty() && args.recover.empty()) {
+    usage_error("--loss: --data names what it is taken over, --recover what is learned from");
   }
-  if (!verb.recover.empty() && verb.form == "masked") {
-    misuse("--recover: training would fill the zeros of the masked form; choose compact");
+  if (!args.recover.empty() && args.form == "masked") {
+    usage_error("--recover: training would fill the zeros of the masked form; choose compact");
   }
-  if (verb.sample && verb.data.empty()) misuse("--sample: --data names what it is drawn from");
+  if (args.sample && args.data.empty()) usage_error("--sample: --data names what it is drawn from");
   const bool trains =
-      verb.rounds > 1 || verb.epochs || verb.rate || verb.dropout > 0 || verb.label_smoothing > 0;
-  if (trains && verb.recover.empty()) {
-    misuse(
-        "--iterative, --epochs, --rate, --dropout, --label-smoothing: --recover names what is "
+      args.rounds > 1 || args.epochs || args.rate || args.dropout > 0 || args.label_smoothing > 0;
+  if (trains && args.recover.empty()) {
+    usage_error(
+        "--iterative, --epochs, --learning-rate, --dropout, --label-smoothing: --recover names "
+        "what is "
         "learned from");
   }
-  if (verb.epochs == 0 && !verb.gates) misuse("--epochs 0: without --recover nothing is trained");
+  if (args.epochs == 0 && !args.gates)
+    usage_error("--epochs 0: without --recover nothing is trained");
 }
 
-void check_gates(const PruneVerb& verb) {
-  if (!verb.gates) {
-    if (!verb.keep.empty() || verb.heads || verb.at_least || verb.gate_epochs ||
-        !verb.weights.empty()) {
-      misuse(
+void check_gates(const PruneArgs& args) {
+  if (!args.gates) {
+    if (!args.keep.empty() || args.heads || args.at_least || args.gate_epochs ||
+        !args.weights.empty()) {
+      usage_error(
           "--keep, --heads, --at-least, --gate-epochs, --gate-weights: of --gates; a plan has its "
           "own");
     }
     return;
   }
-  if (!verb.plan.empty() || !verb.drop.empty()) {
-    misuse("--gates: instead of a plan or --drop, not beside them");
+  if (!args.plan.empty() || !args.drop.empty()) {
+    usage_error("--gates: instead of a plan or --drop, not beside them");
   }
-  if (verb.recover.empty()) misuse("--gates: --recover names what they are learned from");
-  if (verb.keep.empty() == !verb.heads) {
-    misuse("--gates: --keep 0.5 or --heads 40 says how many heads may stay");
+  if (args.recover.empty()) usage_error("--gates: --recover names what they are learned from");
+  if (args.keep.empty() == !args.heads) {
+    usage_error("--gates: --keep 0.5 or --heads 40 says how many heads may stay");
   }
-  if (verb.rounds > 1) misuse("--iterative: gates close one after the other anyway");
+  if (args.rounds > 1) usage_error("--iterative: gates close one after the other anyway");
 }
 
-GateOptions gates_of(const PruneVerb& verb, const FineTuneOptions& training) {
-  GateOptions gates{.heads = verb.heads,
-                    .uniform = verb.form == "uniform",
-                    .train_weights = verb.weights != "frozen",
+GateOptions gates_of(const PruneArgs& args, const FineTuneOptions& training) {
+  GateOptions gates{.heads = args.heads,
+                    .uniform = args.form == "uniform",
+                    .train_weights = args.weights != "frozen",
                     .training = training};
-  if (!verb.keep.empty()) gates.keep = parse_share(verb.keep);
-  gates.at_least = verb.at_least.value_or(gates.at_least);
-  gates.training.epochs = verb.gate_epochs.value_or(std::max<int64_t>(1, training.epochs));
+  if (!args.keep.empty()) gates.keep = parse_share(args.keep);
+  gates.at_least = args.at_least.value_or(gates.at_least);
+  gates.training.epochs = args.gate_epochs.value_or(std::max<int64_t>(1, training.epochs));
   return gates;
 }
 
-void prune_model(const PruneVerb& verb, const CommonOptions& common) {
-  check(verb, common);
-  check_gates(verb);
-  const Session session(verb.input);
-  const Plan plan = plan_to_follow(verb, session);
-  PruneWork work{.drop = plan.drop,
-                 .how = {.form = prune_form(verb.form),
-                         .compensate = compensation(verb.compensate),
-                         .seed = common.seed,
-                         .order = plan.order},
-                 .rounds = verb.rounds,
-                 .tokens = verb.tokens};
+void prune_model(const PruneArgs& args, const CommonOptions& common) {
+  check(args, common);
+  check_gates(args);
+  const Session session(args.input);
+  const Plan plan = plan_to_follow(args, session);
+  PruneJob work{.drop = plan.drop,
+                .options = {.form = prune_form(args.form),
+                            .compensate = compensation(args.compensate),
+                            .seed = common.seed,
+                            .order = plan.order},
+                .rounds = args.rounds,
+                .tokens = args.tokens};
   work.training.seed = common.seed;
-  work.training.epochs = verb.epochs.value_or(work.training.epochs);
-  work.training.optimizer.rate = verb.rate.value_or(work.training.optimizer.rate);
-  work.training.dropout = verb.dropout;
-  work.training.label_smoothing = verb.label_smoothing;
-  if (verb.gates) work.gates = gates_of(verb, work.training);
-  work.how.load.allow_nonfinite = verb.input.allow_nonfinite;
-  work.how.progress = [](std::string_view) { throw_if_interrupted(); };
-  add_texts(verb, session, common, work.how);
-  work.quality = read_set(verb, "--data", verb.data, session);
-  if (verb.sample) sample_examples(*work.quality, *verb.sample, common.seed);
-  work.recovery = read_set(verb, "--recover", verb.recover, session);
+  work.training.epochs = args.epochs.value_or(work.training.epochs);
+  work.training.optimizer.rate = args.rate.value_or(work.training.optimizer.rate);
+  work.training.dropout = args.dropout;
+  work.training.label_smoothing = args.label_smoothing;
+  if (args.gates) work.gates = gates_of(args, work.training);
+  work.options.load.allow_nonfinite = args.input.allow_nonfinite;
+  work.options.progress = [](std::string_view) { throw_if_interrupted(); };
+  add_texts(args, session, common, work.options);
+  work.quality = read_set(args, "--data", args.data, session);
+  if (args.sample) sample_examples(*work.quality, *args.sample, common.seed);
+  work.recovery = read_set(args, "--recover", args.recover, session);
   const PruneOutcome outcome = prune_and_measure(work, session, common.out, common.quiet);
   CommonOptions screen = common;
   screen.out.clear();
-  deliver(screen, common.json ? to_json(outcome) : for_people(outcome));
-  note(common, fmt::format("{} has the pruned model", common.out));
+  write_output(screen, common.json ? to_json(outcome) : to_text(outcome));
+  log_info(common, fmt::format("{} has the pruned model", common.out));
 }
 
-void add_gates(CLI::App& verb, PruneVerb& options) {
+void add_gates(CLI::App& command, PruneArgs& options) {
   const char* const group = "Gates";
-  verb.add_flag("--gates", options.gates,
+  command
+      .add_flag("--gates", options.gates,
                 "Instead of a plan: learn on the file of --recover which heads can go, by gates "
                 "that close; DIR.plan.json gets the plan that came of it")
       ->group(group);
-  verb.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
+  command.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
       ->check(is_share())
       ->type_name("SHARE")
       ->group(group);
-  verb.add_option("--heads", options.heads, "At most so many heads stay")
+  command.add_option("--heads", options.heads, "At most so many heads stay")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--at-least", options.at_least, "So many heads stay in every layer; default: 1")
+  command
+      .add_option("--at-least", options.at_least, "So many heads stay in every layer; default: 1")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
       ->type_name("K")
       ->group(group);
-  verb.add_option("--gate-epochs", options.gate_epochs,
+  command
+      .add_option("--gate-epochs", options.gate_epochs,
                   "Over the file, while gates are learned; default: that of --epochs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--gate-weights", options.weights,
+  command
+      .add_option("--gate-weights", options.weights,
                   "Of the model, along with the gates: trained (default) or frozen")
       ->check(CLI::IsMember({"trained", "frozen"}).description(""))
       ->type_name("HOW")
@@ -223,8 +230,8 @@ void add_gates(CLI::App& verb, PruneVerb& options) {
 }  // namespace
 
 void add_prune(CLI::App& app, CommonOptions& common) {
-  const auto options = std::make_shared<PruneVerb>();
-  CLI::App& verb = add_verb(
+  const auto options = std::make_shared<PruneArgs>();
+  CLI::App& command = add_command(
       app, "prune", "Cuts heads out of a model, and proves that it still says the same",
       "-o DIR gets the pruned model: see docs/prune.md for the three forms and what loads them.\n"
       "Texts (--input, --text) are what the proof is run on and what --compensate measures;\n"
@@ -234,62 +241,70 @@ void add_prune(CLI::App& app, CommonOptions& common) {
       "  headwise prune ./minilm --drop L3.H1,L4 --compensate mean --input reviews.txt -o ./small\n"
       "  headwise prune ./sst2 --gates --keep 0.5 --recover train.tsv --loss classify -o ./half",
       common, [options, &common] { prune_model(*options, common); });
-  add_inputs(verb, options->input);
-  verb.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
-  verb.add_option("--drop", options->drop, "Heads instead of a plan: L3.H1,L4")->type_name("LIST");
-  verb.add_option("--form", options->form, "masked, compact (default) or uniform")
+  add_inputs(command, options->input);
+  command.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
+  command.add_option("--drop", options->drop, "Heads instead of a plan: L3.H1,L4")
+      ->type_name("LIST");
+  command.add_option("--form", options->form, "masked, compact (default) or uniform")
       ->check(is_form())
       ->type_name("FORM");
-  verb.add_option(
+  command
+      .add_option(
           "--compensate", options->compensate,
           "What is done about what dropped heads said: none (default), mean into the output "
           "bias, or least_squares into the output projection of the kept ones")
       ->check(CLI::IsMember({"none", "mean", "least_squares"}).description(""))
       ->type_name("HOW");
-  verb.add_option("--loss", options->loss,
+  command
+      .add_option("--loss", options->loss,
                   "lm, mlm, classify, translate, similarity or fidelity, over --data")
       ->check(is_loss())
       ->type_name("TASK");
-  add_list(verb, "--data", options->data,
+  add_list(command, "--data", options->data,
            "Measure the quality before and after over this file, as in docs/data.md; translate "
            "takes two")
       ->type_name("FILE");
-  verb.add_option("--sample", options->sample,
+  command
+      .add_option("--sample", options->sample,
                   "At most so many examples of --data, drawn by the seed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   const char* const group = "Recovery";
-  add_list(verb, "--recover", options->recover,
+  add_list(command, "--recover", options->recover,
            "Train after the cut on this file, as in docs/data.md, for the loss that --loss names; "
            "under fidelity the unpruned model is the teacher of the pruned one, and a file of "
            "texts does; translate takes two")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--epochs", options->epochs,
+  command
+      .add_option("--epochs", options->epochs,
                   "Over the file; default: 1; 0 with --gates: nothing is trained after the cut")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--rate", options->rate, "Of learning; default: 5e-5")
+  command.add_option("--learning-rate", options->rate, "Of learning; default: 5e-5")
       ->check(finite(0))
       ->type_name("R")
       ->group(group);
-  verb.add_option("--dropout", options->dropout, "While it is trained; default: 0")
+  command.add_option("--dropout", options->dropout, "While it is trained; default: 0")
       ->check(CLI::Range(0., 0.9).description(""))
       ->type_name("P")
       ->group(group);
-  verb.add_option("--label-smoothing", options->label_smoothing,
+  command
+      .add_option("--label-smoothing", options->label_smoothing,
                   "As the model was trained with; default: 0")
       ->check(CLI::Range(0., 0.9).description(""))
       ->type_name("E")
       ->group(group);
-  verb.add_option("--iterative", options->rounds,
+  command
+      .add_option("--iterative", options->rounds,
                   "Cut in so many rounds, and train after each; default: 1")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N")
       ->group(group);
-  add_gates(verb, *options);
-  verb.add_option("--tokens", options->tokens,
+  add_gates(command, *options);
+  command
+      .add_option("--tokens", options->tokens,
                   "Length of the texts whose speed is measured; default: 128")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N");

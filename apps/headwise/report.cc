@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "command.h"
 #include "io/file.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -23,8 +23,9 @@ void write_report(const std::string& folder, const CommonOptions& common) {
   CommonOptions screen = common;
   screen.out.clear();
   if (!common.json) {
-    return deliver(screen, fmt::format("{} ({} KB) opens in any browser, without network\n", file,
-                                       grouped(static_cast<int64_t>(page.size() / 1000))));
+    return write_output(screen,
+                        fmt::format("{} ({} KB) opens in any browser, without network\n", file,
+                                    grouped(static_cast<int64_t>(page.size() / 1000))));
   }
   nlohmann::ordered_json said = {{"file", file}, {"bytes", page.size()}};
   said["parts"] = nlohmann::ordered_json::array();
@@ -32,20 +33,20 @@ void write_report(const std::string& folder, const CommonOptions& common) {
   for (const auto& [part, value] : parts.items()) {
     if (part != "schema" && part != "made") said["parts"].push_back(part);
   }
-  deliver(screen, said.dump(2) + "\n");
+  write_output(screen, said.dump(2) + "\n");
 }
 
 }  // namespace
 
 void add_report(CLI::App& app, CommonOptions& common) {
   const auto folder = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "report", "What a study, a training or a sweep found, as one page",
       "The page is one file that needs no network. Without -o it is report.html in the folder.\n\n"
       "Example:\n"
       "  headwise report study -o report.html",
       common, [folder, &common] { write_report(*folder, common); });
-  verb.add_option("STUDY", *folder, "A folder that headwise study, train or sweep wrote")
+  command.add_option("STUDY", *folder, "A folder that headwise study, train or sweep wrote")
       ->type_name("")
       ->required();
 }

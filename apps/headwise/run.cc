@@ -46,8 +46,8 @@ Batch next_batch(const std::vector<Input>& inputs, size_t begin, const RunTask& 
 void check_heeded(const RunOptions& options, const Session& session) {
   const auto only = [&](bool given, const char* option, std::vector<std::string_view> tasks) {
     if (!given || std::ranges::find(tasks, options.task) != tasks.end()) return;
-    misuse(fmt::format("{} is not for {}, but for {}", option, options.task,
-                       fmt::join(tasks, " and ")));
+    usage_error(fmt::format("{} is not for {}, but for {}", option, options.task,
+                            fmt::join(tasks, " and ")));
   };
   only(options.max_tokens.has_value(), "--max-tokens", {"generate", "translate"});
   only(options.beams.has_value(), "--beams", {"generate", "translate"});
@@ -67,17 +67,17 @@ void write_array(const Results& results, const CommonOptions& common) {
   for (const int64_t extent : shape) row *= extent;
   shape.insert(shape.begin(), row == 0 ? 0 : std::ssize(results.values) / row);
   write_npy(common.out, results.values, shape);
-  note(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
+  log_info(common, fmt::format("{} has float32 [{}]", common.out, fmt::join(shape, ", ")));
 }
 
 /// The model that --against names.
 std::optional<Session> session_before(const RunOptions& options, const Session& session,
                                       const CommonOptions& common) {
   if (options.against.empty()) return std::nullopt;
-  if (common.out_is_array()) misuse("--against gives tables: -o FILE.npy takes one model");
+  if (common.out_is_array()) usage_error("--against gives tables: -o FILE.npy takes one model");
   if (options.against == "original") {
     if (options.input.gates.empty()) {
-      misuse("--against original: the model without gates; give --gate, or another model");
+      usage_error("--against original: the model without gates; give --gate, or another model");
     }
     return session.with({});
   }
@@ -95,12 +95,12 @@ void run(RunOptions options, const CommonOptions& common) {
   Session session(options.input);
   const std::optional<Session> before = session_before(options, session, common);
   std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
-  if (options.task.empty()) options.task = natural_task(session, pooling.has_value());
+  if (options.task.empty()) options.task = default_run_task(session, pooling.has_value());
   check_task(options.task, session);
   if (before) check_task(options.task, *before);
   check_heeded(options, session);
   if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
-    misuse("answer: give the --context of each --text");
+    usage_error("answer: give the --context of each --text");
   }
   const std::optional<int64_t> cut_at =
       options.task == "embed" && pooling ? pooling->max_tokens() : std::nullopt;
@@ -112,14 +112,14 @@ void run(RunOptions options, const CommonOptions& common) {
   const std::unique_ptr<RunTask> task = before ? make_against(*before, session, options)
                                                : make_task(session, options, std::move(pooling));
   if (common.out_is_array() && !task->has_array()) {
-    misuse(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
+    usage_error(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
   }
   if (cut_at && std::ranges::any_of(inputs, [&](const Input& input) {
         return std::ssize(input.encoding.ids) > *cut_at;
       })) {
-    note(common, fmt::format("a text has more than the {} tokens to which the folder says that "
-                             "texts are cut; --truncate does so",
-                             *cut_at));
+    log_info(common, fmt::format("a text has more than the {} tokens to which the folder says that "
+                                 "texts are cut; --truncate does so",
+                                 *cut_at));
   }
   Results results(session, {.json = common.json, .array = common.out_is_array()});
   if (common.json) {
@@ -135,7 +135,7 @@ void run(RunOptions options, const CommonOptions& common) {
       const Batch batch = next_batch(inputs, begin, *task);
       task->run(batch, results);
       begin += batch.inputs.size();
-      progress.advance(batch.texts());
+      progress.advance(batch.sequences());
     }
   }
   if (common.json) results.json.end_array();
@@ -143,34 +143,36 @@ void run(RunOptions options, const CommonOptions& common) {
   if (common.out_is_array()) write_array(results, common);
   if (common.json) results.json.end_object();
   if (common.json || !common.out_is_array()) {
-    deliver(common, common.json ? results.json.take() : results.text);
+    write_output(common, common.json ? results.json.take() : results.text);
   }
 }
 
-void add_generation(CLI::App& verb, RunOptions& options) {
+void add_generation(CLI::App& command, RunOptions& options) {
   const char* const group = "Generation (default: what the folder says)";
-  verb.add_option("--max-tokens", options.max_tokens, "At most so many new tokens; default: 64")
+  command.add_option("--max-tokens", options.max_tokens, "At most so many new tokens; default: 64")
       ->check(finite(0))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--beams", options.beams, "Beam search with so many beams; 1: greedy")
+  command.add_option("--beams", options.beams, "Beam search with so many beams; 1: greedy")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}).description(""))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--length-penalty", options.length_penalty, "Of beam search")
+  command.add_option("--length-penalty", options.length_penalty, "Of beam search")
       ->check(finite())
       ->type_name("X")
       ->group(group);
-  verb.add_option("--temperature", options.temperature,
+  command
+      .add_option("--temperature", options.temperature,
                   "Draw tokens at this temperature; 0: greedy")
       ->check(finite(0))
       ->type_name("X")
       ->group(group);
-  verb.add_option("--top-k", options.top_k, "Draw among the k most probable tokens; 0: all")
+  command.add_option("--top-k", options.top_k, "Draw among the k most probable tokens; 0: all")
       ->check(finite(0))
       ->type_name("K")
       ->group(group);
-  verb.add_option("--top-p", options.top_p, "Draw among the tokens that make up this probability")
+  command
+      .add_option("--top-p", options.top_p, "Draw among the tokens that make up this probability")
       ->check(finite(0))
       ->type_name("P")
       ->group(group);
@@ -180,7 +182,7 @@ void add_generation(CLI::App& verb, RunOptions& options) {
 
 void add_run(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "run", "What a model makes of texts: embeddings, labels, probabilities, text",
       "A question goes into --text, where its answer is into --context. With -o FILE.npy the rows\n"
       "of all texts go into one array: [tokens, width] of hidden and logits, [texts, width] of\n"
@@ -191,23 +193,26 @@ void add_run(CLI::App& app, CommonOptions& common) {
       "  headwise run ./gpt2 --text \"Once upon a time\" --gate L3.H1=mean --against original\n"
       "  headwise run ./pruned --input reviews.txt --against ./original-model",
       common, [options, &common] { run(*options, common); });
-  add_inputs(verb, options->input);
-  verb.add_option(
+  add_inputs(command, options->input);
+  command
+      .add_option(
           "--task", options->task,
-          fmt::format("{}; default: the natural one for the folder", fmt::join(task_names(), ", ")))
+          fmt::format("{}; default: the default for the folder", fmt::join(task_names(), ", ")))
       ->check(CLI::IsMember(task_names()).description(""))
       ->type_name("T");
-  verb.add_option("--top", options->top, "How many candidates fill and logits show; default: 5")
+  command.add_option("--top", options->top, "How many candidates fill and logits show; default: 5")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
       ->type_name("N");
-  verb.add_option(
+  command
+      .add_option(
           "--against", options->against,
           "Compare: before, after and change side by side. original: the same model without "
           "--gate; or another model with the same tokens")
       ->type_name("MODEL");
-  verb.add_option("--mask", options->mask, "fill: the id of the mask token, without a tokenizer")
+  command
+      .add_option("--mask", options->mask, "fill: the id of the mask token, without a tokenizer")
       ->type_name("ID");
-  add_generation(verb, *options);
+  add_generation(command, *options);
 }
 
 }  // namespace headwise::program

@@ -421,9 +421,9 @@ class Against : public RunTask {
       TokenBatch start;
       const int32_t first = decoder_start(config, read_generation(session.folder(), config));
       start.add({&first, 1});
-      hidden = session.model().hidden(batch.tokens, start, session.forward());
+      hidden = session.model().forward(batch.tokens, start, session.forward());
     } else {
-      hidden = session.model().hidden(batch.tokens, session.forward());
+      hidden = session.model().forward(batch.tokens, session.forward());
     }
     const int64_t last = hidden.rows.extent(0) - 1;
     Activations out = session.model().output(hidden.rows.rows(last, last + 1));

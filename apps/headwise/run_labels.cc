@@ -32,19 +32,19 @@ class Fill : public RunTask {
 
   void run(const Batch& batch, Results& results) override {
     std::vector<int64_t> masks;
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const auto before = masks.size();
       for (int64_t row = batch.tokens.offsets[b]; row < batch.tokens.offsets[b + 1]; ++row) {
         if (batch.tokens.ids[row] == *mask_) masks.push_back(row);
       }
       if (masks.size() == before) refuse(batch.inputs[b]);
     }
-    const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
+    const Activations hidden = session_.model().forward(batch.tokens, session_.forward());
     const Activations out = session_.model().output(gather(hidden.rows, masks).rows);
     softmax(out.rows);
     results.keep(out.rows);
     int64_t at = 0;
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       open(batch.inputs[b], results);
       for (; at < std::ssize(masks) && masks[at] < batch.tokens.offsets[b + 1]; ++at) {
         add(masks[at] - batch.tokens.offsets[b],
@@ -115,13 +115,13 @@ class Classify : public RunTask {
   }
 
   void run(const Batch& batch, Results& results) override {
-    const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
+    const Activations hidden = session_.model().forward(batch.tokens, session_.forward());
     const std::vector<int64_t> rows = session_.model().output_rows(batch.tokens.offsets);
     const Activations logits = session_.model().output(gather(hidden.rows, rows).rows);
     const Activations scores = scores_of(logits.rows);
     results.keep(scores.rows);
     size_t at = 0;
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const size_t begin = at;
       while (at < rows.size() && rows[at] < batch.tokens.offsets[b + 1]) ++at;
       const View<const float, 2> own =
@@ -229,10 +229,10 @@ class Answer : public RunTask {
   explicit Answer(const Session& session) : session_(session) {}
 
   void run(const Batch& batch, Results& results) override {
-    const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
+    const Activations hidden = session_.model().forward(batch.tokens, session_.forward());
     const Activations out = session_.model().output(hidden.rows);
     results.keep(out.rows);
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const int64_t begin = batch.tokens.offsets[b], end = batch.tokens.offsets[b + 1];
       const Input& input = batch.inputs[b];
       if (begin == end) {

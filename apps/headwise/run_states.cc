@@ -32,7 +32,7 @@ class Hidden : public RunTask {
   void run(const Batch& batch, Results& results) override {
     const States states = states_of(session_, batch);
     results.keep(states.hidden.rows);
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const View<const float, 2> rows =
           states.hidden.rows.rows(states.offsets[b], states.offsets[b + 1]);
       if (results.is_json()) {
@@ -68,7 +68,7 @@ class Logits : public RunTask {
                    .expected = "--decoder-ids, --decoder-text or --reference"});
     }
     const States states = states_of(session_, batch);
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const std::vector<int64_t> of_text = {states.offsets[b], states.offsets[b + 1]};
       const View<const float, 2> hidden = states.hidden.rows.rows(of_text[0], of_text[1]);
       const std::vector<int64_t> offsets = {0, hidden.extent(0)};
@@ -127,10 +127,10 @@ class Embed : public RunTask {
                    .got = "an empty text",
                    .expected = "at least one token"});
     }
-    const Activations hidden = session_.model().hidden(batch.tokens, session_.forward());
+    const Activations hidden = session_.model().forward(batch.tokens, session_.forward());
     const Activations embedded = pooling_.embed(hidden.rows, batch.tokens.offsets);
     results.keep(embedded.rows);
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const auto row = row_of(embedded.rows, b);
       if (results.is_json()) {
         results.begin(batch.inputs[b]);
@@ -200,7 +200,7 @@ class Nll : public RunTask {
             : next_token_nll(session_.model(), batch.tokens, session_.forward());
     results.keep({nll.data(), {std::ssize(nll), 1}});
     results.row_shape.clear();
-    for (int64_t b = 0; b < batch.texts(); ++b) {
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
       const auto begin = scored.offsets[b], end = scored.offsets[b + 1];
       add(batch.inputs[b], std::span(scored.ids).subspan(begin, end - begin),
           std::span(nll).subspan(begin, end - begin), results);

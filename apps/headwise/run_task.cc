@@ -37,7 +37,7 @@ std::vector<std::string> own_tasks(const ModelConfig& config) {
 
 }  // namespace
 
-std::string natural_task(const Session& session, bool sentence_embeddings) {
+std::string default_run_task(const Session& session, bool sentence_embeddings) {
   if (sentence_embeddings) return "embed";
   const std::vector<std::string> own = own_tasks(session.config());
   return own.empty() ? "hidden" : own.front();
@@ -91,11 +91,11 @@ void Results::keep(View<const float, 2> rows) {
 
 States states_of(const Session& session, const Batch& batch) {
   if (session.config().encoder_decoder() && batch.decoder.rows() > 0) {
-    return {.hidden = session.model().hidden(batch.tokens, batch.decoder, session.forward()),
+    return {.hidden = session.model().forward(batch.tokens, batch.decoder, session.forward()),
             .offsets = batch.decoder.offsets,
             .ids = batch.decoder.ids};
   }
-  return {.hidden = session.model().hidden(batch.tokens, session.forward()),
+  return {.hidden = session.model().forward(batch.tokens, session.forward()),
           .offsets = batch.tokens.offsets,
           .ids = batch.tokens.ids};
 }

@@ -17,7 +17,7 @@ constexpr int64_t kTop = 5;  // candidates that are shown, unless told otherwise
 
 struct RunOptions {
   InputOptions input{};
-  std::string task{};     // empty: the natural one
+  std::string task{};     // empty: the default
   std::string against{};  // "original", or another model; empty: nothing
   std::optional<int64_t> top{};
   std::optional<int32_t> mask{};
@@ -31,7 +31,7 @@ struct Batch {
   int64_t first = 0;  // among all inputs
   TokenBatch tokens{}, decoder{};
 
-  int64_t texts() const { return std::ssize(inputs); }
+  int64_t sequences() const { return std::ssize(inputs); }
 };
 
 /// What leaves the program: JSON or lines for people, and an array if there is a file for it.
@@ -81,8 +81,8 @@ class RunTask {
   virtual bool apart(const Input&, const Input&) const { return false; }
 };
 
-/// The name of the natural task for a folder.
-std::string natural_task(const Session& session, bool sentence_embeddings);
+/// The name of the default task of a folder.
+std::string default_run_task(const Session& session, bool sentence_embeddings);
 
 /// Throws Error if the model cannot do it.
 void check_task(const std::string& name, const Session& session);

@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "command.h"
 #include "headwise/report/report.h"
 #include "http_server.h"
 #include "json_writer.h"
 #include "live_api.h"
-#include "observe_verb.h"
-#include "verb.h"
+#include "observe_job.h"
 
 namespace headwise::program {
 namespace {
@@ -46,14 +46,15 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
   const Session session(options.input);
   const std::string studied = studied_weights(data);
   if (!studied.empty() && studied != hash_of_weights(session.folder())) {
-    note(common, "the study is of a model with other weights: its roles and numbers may not fit");
+    log_info(common,
+             "the study is of a model with other weights: its roles and numbers may not fit");
   }
   LiveApi api(session, report_page(data, true), {});
   HttpServer server(options.host, options.port, Names(options.host, options.names),
                     [&](const std::string& method, const std::string& path,
                         const std::string& body) { return api.answer(method, path, body); });
   if (!is_loopback(options.host)) {
-    note(common, "whoever reaches this machine can use the page: there is no password");
+    log_info(common, "whoever reaches this machine can use the page: there is no password");
   }
   const std::string url = url_of(options.host, server.port());
   JsonWriter json;
@@ -62,8 +63,9 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
   json.field("instance", api.instance());
   json.field("task", api.task());
   json.end_object();
-  deliver(common, common.json ? json.take()
-                              : fmt::format("{} is at {}\nCtrl-C ends it\n", session.name(), url));
+  write_output(common, common.json
+                           ? json.take()
+                           : fmt::format("{} is at {}\nCtrl-C ends it\n", session.name(), url));
   while (!was_interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   api.stop();
   server.stop();
@@ -73,29 +75,31 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
 
 void add_serve(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<ServeOptions>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "serve", "The page, live: type a text, switch heads off, see what changes",
       "STUDY is a folder that headwise study left; without it the page shows the model alone.\n"
       "Only this machine can reach the page unless --host names another address.\n\n"
       "Example:\n"
       "  headwise serve ./minilm study",
       common, [options, &common] { serve(*options, common); });
-  verb.add_option("MODEL", options->input.model,
+  command
+      .add_option("MODEL", options->input.model,
                   "A Hugging Face folder, or an id in the local cache")
       ->required()
       ->type_name("");
-  verb.add_option("STUDY", options->study, "The folder of a study")->type_name("");
-  verb.add_option("--port", options->port, "Where to listen; 0: any free port; default: 8642")
+  command.add_option("STUDY", options->study, "The folder of a study")->type_name("");
+  command.add_option("--port", options->port, "Where to listen; 0: any free port; default: 8642")
       ->check(CLI::Range(0, 65535).description(""))
       ->type_name("P");
-  verb.add_option("--host", options->host,
+  command
+      .add_option("--host", options->host,
                   "The address to listen on; default: 127.0.0.1, this machine alone")
       ->type_name("ADDRESS");
-  add_list(verb, "--allow-host", options->names,
+  add_list(command, "--allow-host", options->names,
            "A name by which browsers reach another address; may be repeated")
       ->type_name("NAME");
-  verb.add_flag("--allow-nonfinite", options->input.allow_nonfinite,
-                "Load a model with NaN or infinity among its weights");
+  command.add_flag("--allow-nonfinite", options->input.allow_nonfinite,
+                   "Load a model with NaN or infinity among its weights");
 }
 
 }  // namespace headwise::program

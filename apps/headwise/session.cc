@@ -16,7 +16,7 @@ namespace {
 
 class Interruptible : public ForwardObserver {
   bool wants_heads() const override { return false; }
-  void reached(Side, int64_t, View<const float, 2>) override { throw_if_interrupted(); }
+  void on_resid_post(Side, int64_t, View<const float, 2>) override { throw_if_interrupted(); }
 };
 
 float gate_value(std::string_view gate, std::string_view text) {
@@ -39,11 +39,11 @@ std::string name_of(const std::string& model) {
 }
 
 /// Both at once: each takes a good part of the time to the first result.
-Model load_both(const std::filesystem::path& folder, const LoadOptions& how,
+Model load_both(const std::filesystem::path& folder, const LoadOptions& options,
                 std::optional<Tokenizer>& tokenizer) {
   std::future<std::optional<Tokenizer>> reading =
       std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
-  Model model = Model::load(folder, how);
+  Model model = Model::load(folder, options);
   tokenizer = reading.get();
   return model;
 }
@@ -60,7 +60,7 @@ Session::Session(const InputOptions& options) : loaded_(std::make_shared<Loaded>
   for (const std::string& gate : options.gates) {
     const size_t equals = gate.rfind('=');
     if (equals == std::string::npos) {
-      misuse(fmt::format("--gate {}: expected HEADS=VALUE, for instance L0.H1=0", gate));
+      usage_error(fmt::format("--gate {}: expected HEADS=VALUE, for instance L0.H1=0", gate));
     }
     const std::string_view heads = std::string_view(gate).substr(0, equals);
     const std::string_view value = std::string_view(gate).substr(equals + 1);

@@ -19,10 +19,10 @@ namespace {
 struct Stage {
   const char* name;     // of what it writes
   const char* file;     // what that is called in the folder of a study
-  const char* writes;   // the verb
+  const char* writes;   // the command
   const char* has;      // a field that no other stage's file has
   int64_t most;         // bytes of its file
-  const char* read_by;  // the verb
+  const char* read_by;  // the command
 };
 constexpr std::array kStages = {
     Stage{"evidence", "evidence.json", "observe", "corpus", int64_t{1} << 30, "judge"},

@@ -14,7 +14,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/text/sample_text.h"
-#include "observe_verb.h"
+#include "observe_job.h"
 #include "study_screen.h"
 
 namespace headwise::program {
@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kBuiltInText = "built-in text";
 
 struct StudyArgs {
-  ObserveVerb observe{};
+  ObserveArgs observe{};
   std::string keep{}, order{}, form = "compact", budget{};
   std::optional<double> passes{};
   bool thorough = false, resume = false, verbose = false;
@@ -76,7 +76,7 @@ StudyOptions study_options(const StudyArgs& args, const CommonOptions& common) {
 std::optional<EvaluationSet> longer_examples(const StudyArgs& args, const Session& session,
                                              const CommonOptions& common, bool held_out) {
   constexpr size_t kEvery = 13;  // as many tokens as sample_text has
-  ObserveVerb longer = args.observe;
+  ObserveArgs longer = args.observe;
   longer.input.texts_name = kBuiltInText;
   const std::vector<std::string> lines = lines_of(longer_sample_text());
   longer.input.texts.clear();
@@ -115,10 +115,10 @@ void run_study(StudyArgs args, const CommonOptions& common) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   StudyProgressLine line(common.quiet);
   options.started = [&](double passes, double seconds) {
-    note(common, fmt::format("a study of {} heads: about {} ({:.0f} passes over {} texts)",
-                             session.model().heads(), duration(seconds), passes,
-                             input.data.evaluation ? input.data.evaluation->size()
-                                                   : std::ssize(input.data.corpus.texts)));
+    log_info(common, fmt::format("a study of {} heads: about {} ({:.0f} passes over {} texts)",
+                                 session.model().heads(), duration(seconds), passes,
+                                 input.data.evaluation ? input.data.evaluation->size()
+                                                       : std::ssize(input.data.corpus.texts)));
   };
   options.progress = [&](const StudyProgress& progress) {
     throw_if_interrupted();
@@ -129,47 +129,49 @@ void run_study(StudyArgs args, const CommonOptions& common) {
     result = study(input, options, common.out);
   } catch (const Interrupted&) {
     line.clear();
-    note(common, fmt::format("stopped; --resume continues it in {}", common.out));
+    log_info(common, fmt::format("stopped; --resume continues it in {}", common.out));
     throw;
   }
   line.clear();
   if (common.json && !result.plan.supported) {
     const StudyWords words = in_words(result);
-    note(common, fmt::format("warning: {} {}", words.support, words.help));
+    log_info(common, fmt::format("warning: {} {}", words.support, words.help));
   }
   CommonOptions screen = common;
   screen.out.clear();
-  deliver(screen,
-          common.json ? to_json(result, options) : to_text(result, common.out, args.verbose));
+  write_output(screen,
+               common.json ? to_json(result, options) : to_text(result, common.out, args.verbose));
 }
 
-void add_budget_options(CLI::App& verb, StudyArgs& args) {
+void add_budget_options(CLI::App& command, StudyArgs& args) {
   CLI::Option* const passes =
-      verb.add_option("--passes", args.passes,
+      command
+          .add_option("--passes", args.passes,
                       "Budget in forward passes over the texts; default: 100, or 0.55 for each of "
                       "over 180 heads")
           ->check(finite(1))
           ->type_name("N");
   CLI::Option* const budget =
-      verb.add_option("--budget", args.budget, "Budget as a time: 90s, 3m, 1h")
+      command.add_option("--budget", args.budget, "Budget as a time: 90s, 3m, 1h")
           ->check(is_duration())
           ->excludes(passes)
           ->type_name("TIME");
-  verb.add_flag("--thorough", args.thorough,
+  command
+      .add_flag("--thorough", args.thorough,
                 "All examples for every head, 20 draws for every group, full curves, and "
                 "ablation_mean; no budget")
       ->excludes(passes)
       ->excludes(budget);
-  verb.add_flag("--resume", args.resume,
-                "Continue a study that was stopped, with the same options");
-  verb.add_flag("--verbose", args.verbose, "Print every table");
+  command.add_flag("--resume", args.resume,
+                   "Continue a study that was stopped, with the same options");
+  command.add_flag("--verbose", args.verbose, "Print every table");
 }
 
 }  // namespace
 
 void add_study(CLI::App& app, CommonOptions& common) {
   const auto args = std::make_shared<StudyArgs>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "study", "The whole pipeline: observe, judge, plan, prune, report",
       "-o DIR gets evidence.json, verdict.json, plan.json, summary.json, the pruned model, and\n"
       "report.html, which shows it all.\n"
@@ -179,45 +181,50 @@ void add_study(CLI::App& app, CommonOptions& common) {
       "  headwise study ./minilm --input reviews.txt --treebank en.conllu --keep 0.6 -o study\n"
       "  headwise study ./minilm --budget 5m -o study",
       common, [args, &common] {
-        if (common.out.empty()) misuse("study: -o names the folder of its files");
+        if (common.out.empty()) usage_error("study: -o names the folder of its files");
         check_options(args->observe.input, false);
         if (!args->observe.input.gates.empty()) {
-          misuse("--gate: a study is of the unchanged model; plans choose the heads to ablate");
+          usage_error(
+              "--gate: a study is of the unchanged model; plans choose the heads to ablate");
         }
         run_study(*args, common);
       });
-  ObserveVerb& observe = args->observe;
-  add_inputs(verb, observe.input, false);
-  verb.add_option("--treebank", observe.treebank, "Universal Dependencies: a CoNLL-U file")
+  ObserveArgs& observe = args->observe;
+  add_inputs(command, observe.input, false);
+  command.add_option("--treebank", observe.treebank, "Universal Dependencies: a CoNLL-U file")
       ->type_name("FILE");
-  verb.add_option("--coref", observe.coreference,
+  command
+      .add_option("--coref", observe.coreference,
                   "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
       ->type_name("FILE");
-  verb.add_option("--loss", observe.loss,
+  command
+      .add_option("--loss", observe.loss,
                   "lm, mlm, classify, translate, similarity or fidelity; default: as observe's")
       ->check(is_loss())
       ->type_name("TASK");
-  add_list(verb, "--data", observe.data, "What the loss is taken over; default: the texts")
+  add_list(command, "--data", observe.data, "What the loss is taken over; default: the texts")
       ->type_name("FILE");
-  verb.add_option("--sample", observe.sample, "At most so many texts and sentences")
+  command.add_option("--sample", observe.sample, "At most so many texts and sentences")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
-  verb.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
-  verb.add_option(
+  command.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
+  command
+      .add_option(
           "--keep", args->keep,
           "This share of the heads stays: 0.6 or 60%; default: 0.75, and no model where the "
           "data do not support it")
       ->check(is_share())
       ->type_name("SHARE");
-  verb.add_option("--order", args->order,
+  command
+      .add_option("--order", args->order,
                   "Which heads are removed first: ablation (default where it was measured), "
-                  "gradient, entropy, random, twins-first or greedy")
+                  "gradient, entropy, random, redundant-first or greedy")
       ->check(is_order())
       ->type_name("ORDER");
-  verb.add_option("--form", args->form, "masked, compact (default) or uniform")
+  command.add_option("--form", args->form, "masked, compact (default) or uniform")
       ->check(is_form())
       ->type_name("FORM");
-  add_budget_options(verb, *args);
+  add_budget_options(command, *args);
 }
 
 }  // namespace headwise::program

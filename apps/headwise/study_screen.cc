@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "command.h"
 #include "headwise/judge/judge.h"
 #include "heat_map.h"
 #include "judge_screen.h"
 #include "plan_screen.h"
-#include "prune_verb.h"
-#include "verb.h"
+#include "prune_job.h"
 
 namespace headwise::program {
 namespace {
@@ -110,12 +110,12 @@ void StudyProgressLine::show(const StudyProgress& progress) {
   }
   text += fmt::format("{} left, {} in all", duration(progress.stage_seconds),
                       duration(progress.seconds));
-  complain(terminal_ ? fmt::format("\r\x1b[K{}", text) : fmt::format("headwise: {}\n", text));
+  print_error(terminal_ ? fmt::format("\r\x1b[K{}", text) : fmt::format("headwise: {}\n", text));
   shown_ = true;
 }
 
 void StudyProgressLine::clear() {
-  if (shown_ && terminal_) complain("\r\x1b[K");
+  if (shown_ && terminal_) print_error("\r\x1b[K");
   shown_ = false;
 }
 
@@ -150,8 +150,8 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
   const int64_t width = terminal_width();
   if (verbose) {
     const auto title = [](const char* words) { return fmt::format("\n== {}\n\n", words); };
-    text += for_people(verdict, color, width) + title("Plan") + for_people(study.plan);
-    if (study.prune) text += title("Before and after") + for_people(*study.prune);
+    text += to_text(verdict, color, width) + title("Plan") + to_text(study.plan);
+    if (study.prune) text += title("Before and after") + to_text(*study.prune);
     text += title("Cost");
     for (const StudyStage& stage : study.stages) {
       text += fmt::format("{:<14}{:>8.1f} s{:>10.1f} passes\n", stage.name, stage.seconds,

@@ -9,21 +9,21 @@
 #include <optional>
 #include <utility>
 
+#include "command.h"
 #include "train_screen.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
 
 /// Says which trial runs, and shows each as a training of its own.
-class SweepScreen : public SweepWatcher {
+class SweepScreen : public SweepObserver {
  public:
   explicit SweepScreen(const CommonOptions& common) : common_(common) {}
 
-  TrainWatcher& begin(const Trial& trial, int64_t index, int64_t trials, bool done) override {
+  TrainObserver& begin(const Trial& trial, int64_t index, int64_t trials, bool done) override {
     screen_.reset();
-    note(common_, fmt::format("trial {} of {}: {}{}", index + 1, trials, trial.name,
-                              done ? ", done before" : ""));
+    log_info(common_, fmt::format("trial {} of {}: {}{}", index + 1, trials, trial.name,
+                                  done ? ", done before" : ""));
     return screen_.emplace(trial.settings, common_.quiet);
   }
 
@@ -33,8 +33,9 @@ class SweepScreen : public SweepWatcher {
 };
 
 void sweep(const std::string& file, CommonOptions common) {
-  if (common.out.empty()) misuse("-o names the folder that the trials are written to");
-  if (common.has_seed) misuse("the seeds of a sweep are a setting of its grid: \"seed\": [0, 1]");
+  if (common.out.empty()) usage_error("-o names the folder that the trials are written to");
+  if (common.has_seed)
+    usage_error("the seeds of a sweep are a setting of its grid: \"seed\": [0, 1]");
   const std::filesystem::path folder = std::exchange(common.out, "");
   const Sweep what = read_sweep(file);
   std::optional<SweepTable> table;
@@ -43,17 +44,17 @@ void sweep(const std::string& file, CommonOptions common) {
     table = run_sweep(what, folder, screen);
   }
   if (!table) {
-    note(common, "the sweep goes on where it was with the same command");
+    log_info(common, "the sweep goes on where it was with the same command");
     throw Interrupted();
   }
-  deliver(common, common.json ? to_json(*table) : to_text(*table));
+  write_output(common, common.json ? to_json(*table) : to_text(*table));
 }
 
 }  // namespace
 
 void add_sweep(CLI::App& app, CommonOptions& common) {
   const auto file = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "sweep", "Train with many settings, and compare what comes out",
       "SWEEP.json has the settings of a training and a grid of values: see docs/sweep.md. -o is "
       "the\n"
@@ -62,7 +63,7 @@ void add_sweep(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise sweep heads.json -o ./heads",
       common, [file, &common] { sweep(*file, common); });
-  verb.add_option("SWEEP", *file, "A JSON file")->required()->type_name("");
+  command.add_option("SWEEP", *file, "A JSON file")->required()->type_name("");
 }
 
 }  // namespace headwise::program

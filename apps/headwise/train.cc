@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "command.h"
 #include "headwise/train/trainer.h"
 #include "train_screen.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -40,13 +40,13 @@ std::string training_text(const TrainSummary& summary, const TrainSettings& sett
 }
 
 void train(const TrainOptions& options, CommonOptions common) {
-  if (common.out.empty()) misuse("-o names the folder that the model is written to");
+  if (common.out.empty()) usage_error("-o names the folder that the model is written to");
   const std::filesystem::path folder = std::exchange(common.out, "");
   TrainSettings settings = read_train_settings(options.settings);
   if (common.has_seed) settings.seed = common.seed;
   if (const auto done = options.resume ? read_summary(settings, folder) : std::nullopt) {
-    note(common, fmt::format("the training in {} is done", folder.string()));
-    if (common.json) deliver(common, *done);
+    log_info(common, fmt::format("the training in {} is done", folder.string()));
+    if (common.json) write_output(common, *done);
     return;
   }
   std::optional<TrainSummary> summary;
@@ -55,19 +55,19 @@ void train(const TrainOptions& options, CommonOptions common) {
     summary = headwise::train(settings, folder, options.resume, screen);
   }
   if (!summary) {
-    note(common, fmt::format("the training can go on: headwise train {} -o {} --resume",
-                             options.settings, folder.string()));
+    log_info(common, fmt::format("the training can go on: headwise train {} -o {} --resume",
+                                 options.settings, folder.string()));
     throw Interrupted();
   }
-  deliver(common, common.json ? to_json(*summary, settings)
-                              : training_text(*summary, settings, folder.string()));
+  write_output(common, common.json ? to_json(*summary, settings)
+                                   : training_text(*summary, settings, folder.string()));
 }
 
 }  // namespace
 
 void add_train(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<TrainOptions>();
-  CLI::App& verb = add_verb(
+  CLI::App& command = add_command(
       app, "train", "Train a new model, or one further, from settings and data",
       "SETTINGS.json says what to train and how: see docs/train.md. -o is the folder that the "
       "model\n"
@@ -76,9 +76,9 @@ void add_train(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise train settings.json -o ./model",
       common, [options, &common] { train(*options, common); });
-  verb.add_option("SETTINGS", options->settings, "A JSON file")->required()->type_name("");
-  verb.add_flag("--resume", options->resume,
-                "Go on with the training in the folder, or begin one if there is none");
+  command.add_option("SETTINGS", options->settings, "A JSON file")->required()->type_name("");
+  command.add_flag("--resume", options->resume,
+                   "Go on with the training in the folder, or begin one if there is none");
 }
 
 }  // namespace headwise::program

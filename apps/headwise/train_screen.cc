@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "command.h"
 #include "headwise/model/model.h"
-#include "verb.h"
 
 namespace headwise::program {
 namespace {
@@ -88,10 +88,11 @@ void TrainScreen::stepped(const TrainProgress& progress) {
   }
   if (quiet_ || !terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
-  complain(fmt::format("\r\x1b[Kstep {} of {}, epoch {:.2f}, loss {:.4f}, {} tokens/s, {} left{}",
-                       grouped(progress.step), grouped(progress.steps), progress.epoch,
-                       progress.loss, grouped(static_cast<int64_t>(progress.tokens_per_second)),
-                       duration(progress.seconds_left), last_evaluation_));
+  print_error(
+      fmt::format("\r\x1b[Kstep {} of {}, epoch {:.2f}, loss {:.4f}, {} tokens/s, {} left{}",
+                  grouped(progress.step), grouped(progress.steps), progress.epoch, progress.loss,
+                  grouped(static_cast<int64_t>(progress.tokens_per_second)),
+                  duration(progress.seconds_left), last_evaluation_));
   shown_ = true;
 }
 
@@ -104,13 +105,13 @@ void TrainScreen::evaluated(const Evaluation& evaluation, bool best) {
 bool TrainScreen::interrupted() { return was_interrupted(); }
 
 void TrainScreen::clear() {
-  if (std::exchange(shown_, false)) complain("\r\x1b[K");
+  if (std::exchange(shown_, false)) print_error("\r\x1b[K");
 }
 
 void TrainScreen::line(const std::string& text) {
   if (quiet_) return;
   clear();
-  complain(fmt::format("{}\n", text));
+  print_error(fmt::format("{}\n", text));
 }
 
 }  // namespace headwise::program

@@ -12,7 +12,7 @@ namespace headwise::program {
 std::string figures(const Evaluation& evaluation, TrainTask task);
 
 /// Silent if quiet; the line of progress only in a terminal.
-class TrainScreen : public TrainWatcher {
+class TrainScreen : public TrainObserver {
  public:
   /// The settings must outlive it.
   TrainScreen(const TrainSettings& settings, bool quiet);

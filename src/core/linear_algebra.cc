@@ -52,9 +52,9 @@ Orthogonal orthogonal_rows(const Rows& matrix) {
     }
   };
   constexpr int kSweeps = 60;  // about ten are needed
-  bool turned = true;
-  for (int sweep = 0; turned && sweep < kSweeps; ++sweep) {
-    turned = false;
+  bool rotated = true;
+  for (int sweep = 0; rotated && sweep < kSweeps; ++sweep) {
+    rotated = false;
     for (Eigen::Index i = 0; i < n; ++i) {
       for (Eigen::Index j = i + 1; j < n; ++j) {
         const double a = rows.row(i).squaredNorm(), b = rows.row(j).squaredNorm();
@@ -65,7 +65,7 @@ Orthogonal orthogonal_rows(const Rows& matrix) {
         const double cosine = 1 / std::hypot(1, tangent);
         rotate(rows, i, j, cosine, cosine * tangent);
         rotate(turn, i, j, cosine, cosine * tangent);
-        turned = true;
+        rotated = true;
       }
     }
   }

@@ -167,7 +167,7 @@ Value StackGraph::relative_bias(const AttentionConfig& attention) {
 }
 
 /// Frequencies [B, 1, pairs] that "dynamic" scaling gives texts that are longer than the model's.
-Value StackGraph::stretched_frequencies() {
+Value StackGraph::dynamic_ntk_frequencies() {
   const RotaryConfig& rotary = config_.rotary;
   const auto width = static_cast<double>(rotary.width),
              most = static_cast<double>(config_.max_positions);
@@ -180,17 +180,17 @@ Value StackGraph::stretched_frequencies() {
   const Value length = graph_.cast(
       graph_.unsqueeze(graph_.node("ReduceSum", {texts_.mask(), graph_.list({1})}), {2}),
       Type::float64);
-  const Value stretch =
+  const Value growth =
       graph_.node("Div", {graph_.node("Max", {length, scalar(most)}), scalar(most)});
-  const Value grown = graph_.node("Sub", {graph_.multiply(stretch, scalar(rotary.dynamic_factor)),
+  const Value grown = graph_.node("Sub", {graph_.multiply(growth, scalar(rotary.dynamic_factor)),
                                           scalar(rotary.dynamic_factor - 1)});
   const Value base =
       graph_.cast(graph_.multiply(graph_.node("Pow", {grown, scalar(width / (width - 2))}),
                                   scalar(rotary.theta)),
                   Type::float32);
-  const Value stretched =
+  const Value scaled =
       graph_.node("Reciprocal", {graph_.node("Pow", {base, graph_.floats(exponents, {pairs})})});
-  return graph_.node("Where", {graph_.node("Greater", {length, scalar(most)}), stretched,
+  return graph_.node("Where", {graph_.node("Greater", {length, scalar(most)}), scaled,
                                graph_.floats(rotary.inverse_frequencies, {pairs})});
 }
 
@@ -199,7 +199,7 @@ void StackGraph::make_rotary() {
   const Value positions = graph_.unsqueeze(graph_.cast(texts_.positions(), Type::float32), {2});
   const Value frequencies =
       rotary.dynamic_factor > 0
-          ? stretched_frequencies()
+          ? dynamic_ntk_frequencies()
           : graph_.floats(rotary.inverse_frequencies, {std::ssize(rotary.inverse_frequencies)});
   const Value angles = graph_.unsqueeze(graph_.multiply(positions, frequencies), {2});
   const auto factor = static_cast<float>(rotary.attention_factor);
@@ -214,11 +214,11 @@ Value StackGraph::rotate(const Value& x, int64_t width) {
   const int64_t half = config_.rotary.width / 2;
   const std::vector<Value> parts = graph_.split(x, {half, half, width - 2 * half}, 3);
   const auto times = [&](const Value& a, const Value& b) { return graph_.multiply(a, b); };
-  std::vector<Value> turned = {
+  std::vector<Value> rotated = {
       graph_.node("Sub", {times(parts[0], cosines_), times(parts[1], sines_)}),
       graph_.add(times(parts[1], cosines_), times(parts[0], sines_))};
-  if (!parts[2].empty()) turned.push_back(parts[2]);
-  return graph_.concat(turned, 3);
+  if (!parts[2].empty()) rotated.push_back(parts[2]);
+  return graph_.concat(rotated, 3);
 }
 
 }  // namespace headwise::onnx

@@ -162,15 +162,15 @@ Buffer weight_values(const Initializer& weight) {
   if (!weight.transposed) return stored;
   constexpr int64_t kTile = 32;  // rows and columns at once, so that both stay in the cache
   const int64_t rows = weight.dims[1], columns = weight.dims[0];
-  Buffer turned(count);
+  Buffer transposed(count);
   for (int64_t first = 0; first < rows; first += kTile) {
     for (int64_t c = 0; c < columns; ++c) {
       for (int64_t r = first; r < std::min(rows, first + kTile); ++r) {
-        turned[c * rows + r] = stored[r * columns + c];
+        transposed[c * rows + r] = stored[r * columns + c];
       }
     }
   }
-  return turned;
+  return transposed;
 }
 
 std::filesystem::path data_file(const std::filesystem::path& file) {

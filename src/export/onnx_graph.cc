@@ -127,8 +127,8 @@ std::vector<Value> Graph::split(const Value& x, const std::vector<int64_t>& size
     parts[only - sizes.begin()] = x;
     return parts;
   }
-  const Value how = list(some);
-  Node& added = add_node("Split", {x, how});
+  const Value split_sizes = list(some);
+  Node& added = add_node("Split", {x, split_sizes});
   added.attributes = {{"axis", axis}};
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) continue;

@@ -65,7 +65,7 @@ Value StackGraph::embed(const Value& ids, const Value& types) {
       std::vector<int32_t> all(P);
       std::iota(all.begin(), all.end(), 0);
       sinusoidal_positions(P, config_.width)
-          .look_up(all, 1, false, View<float, 2>(rows.data(), {P, config_.width}));
+          .gather(all, 1, false, View<float, 2>(rows.data(), {P, config_.width}));
       table = graph_.floats(rows, {P, config_.width});
     }
     x = graph_.add(x, graph_.gather(table, texts_.positions(), 0));
@@ -95,8 +95,8 @@ Value StackGraph::feed_forward(int64_t layer, const Value& x) {
   const StackNames& names = naming_.stack();
   const int64_t C = config_.width, F = stack_.intermediate;
   const auto linear = linears_of(layer, config_.feed_forward_bias);
-  Value hidden = linear(x, config_.gated ? names.gated_up : names.up, F, C);
-  if (config_.gated) {
+  Value hidden = linear(x, config_.glu ? names.glu_up : names.up, F, C);
+  if (config_.glu) {
     const Value gate = layers_.activate(linear(x, names.gate, F, C), config_.activation);
     hidden = graph_.multiply(gate, hidden);
   } else {

@@ -68,7 +68,7 @@ class StackGraph {
   Value relative_bias(const AttentionConfig& attention);
   Value rotate(const Value& x, int64_t width);
   void make_rotary();
-  Value stretched_frequencies();
+  Value dynamic_ntk_frequencies();
 
   Layers layers_;
   Graph& graph_;

@@ -41,14 +41,14 @@ struct TensorFiles::Contents {
   void sort() {
     const auto by_name = [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; };
     std::stable_sort(tensors.begin(), tensors.end(), by_name);
-    const auto twin = std::adjacent_find(
+    const auto duplicate = std::adjacent_find(
         tensors.begin(), tensors.end(),
         [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
-    if (twin == tensors.end()) return;
+    if (duplicate == tensors.end()) return;
     throw Error({.what = "safetensors: a tensor is in two shards",
-                 .where = fmt::format("tensor {}", quote(twin->name)),
-                 .got = fmt::format("in {} and {}", paths[twin[0].file].string(),
-                                    paths[twin[1].file].string()),
+                 .where = fmt::format("tensor {}", quote(duplicate->name)),
+                 .got = fmt::format("in {} and {}", paths[duplicate[0].file].string(),
+                                    paths[duplicate[1].file].string()),
                  .expected = "every tensor in one shard"});
   }
 };

@@ -101,9 +101,10 @@ void check_names(const std::filesystem::path& file, std::span<const TensorToWrit
   std::vector<std::string_view> names;
   for (const TensorToWrite& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
-  const auto twin = std::adjacent_find(names.begin(), names.end());
-  if (twin == names.end()) return;
-  refuse_tensor("a name is there twice", file.string(), std::string(*twin), "two tensors", "one");
+  const auto duplicate = std::adjacent_find(names.begin(), names.end());
+  if (duplicate == names.end()) return;
+  refuse_tensor("a name is there twice", file.string(), std::string(*duplicate), "two tensors",
+                "one");
 }
 
 }  // namespace

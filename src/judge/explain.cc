@@ -32,7 +32,7 @@ std::string relation(const Role& role) {
 
 std::string position(const Role& role) {
   std::string where(role_kind(role.role).meaning);
-  if (role.role == "offset") where = fmt::format("looks at the token at {}", role.detail);
+  if (role.role == "offset") where = fmt::format("attends to the token at {}", role.detail);
   return fmt::format("{} (largest weight there in {} of {} rows)", where, percent(role.shown.value),
                      role.shown.n);
 }
@@ -68,7 +68,7 @@ std::string words(const Role& role) {
   }
   if (role.role == "noise" || role.role == "unclear") return "shows none of the roles looked for";
   if (role.role == "alignment" && role.detail != "diagonal") {
-    return fmt::format("looks at the aligned word of the source ({} of rows)", share);
+    return fmt::format("attends to the aligned word of the source ({} of rows)", share);
   }
   return fmt::format("{} ({} of its weight)", kind.meaning, share);
 }
@@ -113,8 +113,8 @@ std::string explain(const Verdict& verdict, std::string_view name) {
     text += fmt::format("; and {} more", head.roles.size() - parts.size());
   }
   text += standing_words(verdict, head);
-  if (!head.twins.empty()) {
-    text += fmt::format("; {} could stand in for it", fmt::join(head.twins, ", "));
+  if (!head.redundant_with.empty()) {
+    text += fmt::format("; {} could stand in for it", fmt::join(head.redundant_with, ", "));
   }
   if (!head.backups.empty()) {
     text += fmt::format("; {} {} it up", fmt::join(head.backups, ", "),

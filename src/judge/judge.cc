@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "judge/redundancy.h"
 #include "judge/role_finder.h"
 #include "judge/thresholds.h"
-#include "judge/twins.h"
 #include "observe/layers.h"
 #include "observe/loss_table.h"
 
@@ -134,17 +134,17 @@ class LayerJudge {
 
   LayerVerdict judged(std::span<const HeadVerdict> heads) const {
     LayerVerdict layer{.layer = layer_of(heads.front().head)};
-    int64_t twins = 0, could_go = 0, fixed = 0;
+    int64_t redundant = 0, could_go = 0, fixed = 0;
     for (const HeadVerdict& head : heads) {
       std::set<std::string> names;
       for (const Role& role : head.roles) names.insert(role.role);
       for (const std::string& name : names) ++layer.roles[name];
-      twins += !head.twins.empty();
+      redundant += !head.redundant_with.empty();
       could_go += can_be_removed(head) || spare_.contains(head.head);
       fixed += has_fixed_roles_only(head);
     }
     const auto count = static_cast<double>(heads.size());
-    layer.redundant = static_cast<double>(twins) / count;
+    layer.redundant = static_cast<double>(redundant) / count;
     layer.importance = mean(heads, [](const Importance& importance) {
       return importance.ablation_zero ? std::optional(importance.ablation_zero->value)
                                       : std::nullopt;
@@ -155,7 +155,7 @@ class LayerJudge {
     }
     for (const GroupEvidence& group : evidence_.groups) {
       if (group.name == layer.layer && has_heads(group, heads)) {
-        layer.closed = measure_of(group.measures, "ablation_zero");
+        layer.ablated = measure_of(group.measures, "ablation_zero");
       }
     }
     if (static_cast<double>(could_go) > verdict_.thresholds.at("thin") * count) {
@@ -231,16 +231,16 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
         tolerance_of(*task, evidence.loss->value,
                      options.tolerance ? *options.tolerance : tolerated_share(evidence));
   }
-  Twins twins = find_twins(evidence, {.js = verdict.thresholds.at("twin_js"),
-                                      .cka = verdict.thresholds.at("twin_cka"),
-                                      .synergy = verdict.tolerance});
+  Redundancy redundant = find_redundancy(evidence, {.js = verdict.thresholds.at("redundant_js"),
+                                                    .cka = verdict.thresholds.at("redundant_cka"),
+                                                    .synergy = verdict.tolerance});
   const RoleFinder finder(evidence, verdict.thresholds);
   for (const HeadEvidence& seen : evidence.heads) {
     HeadVerdict head{.head = seen.head,
                      .roles = finder.find(seen),
                      .importance = importance_of(seen.measures),
-                     .twins = moved(twins.twins, seen.head),
-                     .backups = moved(twins.backups, seen.head)};
+                     .redundant_with = moved(redundant.redundant, seen.head),
+                     .backups = moved(redundant.backups, seen.head)};
     const auto& ablation = head.importance.ablation_zero;
     if (task && ablation && ablation->interval) {
       head.standing = standing(*ablation->interval, verdict.tolerance, *task);
@@ -250,7 +250,7 @@ Verdict judge(const Evidence& evidence, const JudgeOptions& options) {
   }
   verdict.measured = finder.measured();
   if (auto warning = few_tokens(evidence)) verdict.warnings.push_back(*std::move(warning));
-  verdict.clusters = std::move(twins.clusters);
+  verdict.clusters = std::move(redundant.clusters);
   rank(verdict);
   verdict.categories = categories_of(verdict, evidence);
   verdict.layers = layers_of(verdict, evidence);

@@ -39,9 +39,9 @@ inline void find_relations_on_probes(Evidence& evidence, const std::string& head
   }
 }
 
-/// What closing the head costs, with an interval of ± spread.
-inline void close_head(Evidence& evidence, const std::string& head, double value,
-                       double spread = 0.001) {
+/// What ablating the head costs, with an interval of ± spread.
+inline void ablate_head(Evidence& evidence, const std::string& head, double value,
+                        double spread = 0.001) {
   if (!evidence.loss) evidence.loss = LossEvidence{.task = "lm", .value = 2, .examples = 100};
   evidence.head(head).measures.add(
       "ablation_zero",

@@ -11,7 +11,7 @@
 
 #include "headwise/judge/judge.h"
 #include "observe/accuracy.h"
-#include "observe/race.h"
+#include "observe/adaptive_ablation.h"
 #include "observe/repeated.h"
 
 namespace headwise {

@@ -308,10 +308,10 @@ TEST(Roles, CoreferenceMustBeatTheNearestNameAndAHalf) {
 
 TEST(Roles, WithoutOneAHeadIsNoiseOrUnclear) {
   Evidence evidence = evidence_of({"L0.H0", "L0.H1", "L0.H2", "L0.H3", "L0.H4"});
-  close_head(evidence, "L0.H0", 0.001);   // within 0.5 % of 2
-  close_head(evidence, "L0.H1", 0.1);     // essential
-  close_head(evidence, "L0.H2", -0.1);    // harmful
-  close_head(evidence, "L0.H3", 0.0105);  // undecided
+  ablate_head(evidence, "L0.H0", 0.001);   // within 0.5 % of 2
+  ablate_head(evidence, "L0.H1", 0.1);     // essential
+  ablate_head(evidence, "L0.H2", -0.1);    // harmful
+  ablate_head(evidence, "L0.H3", 0.0105);  // undecided
   const Verdict verdict = judge(evidence);
   EXPECT_THAT(role_names(verdict, "L0.H0"), ElementsAre("noise"));
   EXPECT_THAT(role_names(verdict, "L0.H1"), ElementsAre("unclear"));

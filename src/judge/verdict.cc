@@ -53,7 +53,7 @@ Json json_of(const Verdict& verdict, const HeadVerdict& head) {
   for (const Role& role : head.roles) json["roles"].push_back(json_of(role));
   json["importance"] = json_of(head.importance);
   if (head.standing) json["standing"] = to_string(*head.standing);
-  json["twins"] = head.twins;
+  json["redundant_with"] = head.redundant_with;
   json["backups"] = head.backups;
   json["words"] = explain(verdict, head.head);
   return json;
@@ -73,7 +73,7 @@ Json json_of(const Category& category) {
 Json json_of(const LayerVerdict& layer) {
   Json json = {{"layer", layer.layer}, {"roles", layer.roles}};
   if (layer.importance) json["importance"] = *layer.importance;
-  if (layer.closed) json["closed"] = json_of(*layer.closed);
+  if (layer.ablated) json["closed"] = json_of(*layer.ablated);
   json["redundant"] = layer.redundant;
   json["advice"] = layer.advice;
   return json;
@@ -111,7 +111,7 @@ class VerdictReader {
       }
     }
     for (const JsonObject& head : root_.objects("heads")) {
-      check(head, "twins");
+      check(head, "redundant_with");
       check(head, "backups");
     }
     verdict.clusters = read_clusters();
@@ -180,7 +180,7 @@ class VerdictReader {
                        .ablation_zero = optional_measure(importance, "ablation_zero"),
                        .ablation_mean = optional_measure(importance, "ablation_mean")};
     if (json.has("standing")) head.standing = read_standing(json);
-    head.twins = json.texts("twins");
+    head.redundant_with = json.texts("redundant_with");
     if (json.has("backups")) head.backups = json.texts("backups");
     return head;
   }
@@ -237,7 +237,7 @@ class VerdictReader {
   static LayerVerdict read_layer(const JsonObject& json) {
     LayerVerdict layer{.layer = json.text("layer"),
                        .importance = json.optional_number("importance"),
-                       .closed = optional_measure(json, "closed"),
+                       .ablated = optional_measure(json, "closed"),
                        .redundant = json.number("redundant"),
                        .advice = json.text("advice")};
     const JsonObject roles = json.object("roles");

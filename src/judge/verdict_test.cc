@@ -1,4 +1,5 @@
-// Twins, backups, rankings, categories and layers; verdict.json and back; heads by name; words.
+// Redundant heads, backups, rankings, categories and layers; verdict.json and back; heads by name;
+// words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,18 +29,18 @@ Evidence chain() {
   return evidence;
 }
 
-TEST(Twins, LookAtTheSameAndSayTheSame) {
+TEST(Redundancy, AttendToTheSameAndWriteTheSame) {
   const Verdict verdict = judge(chain());
-  EXPECT_THAT(verdict.head("L0.H1").twins, ElementsAre("L0.H0", "L0.H2"));
-  EXPECT_THAT(verdict.head("L0.H0").twins, ElementsAre("L0.H1"));
-  EXPECT_THAT(verdict.head("L0.H3").twins, IsEmpty());
-  EXPECT_THAT(judge(chain(), {.thresholds = {{"twin_js", 0.04}}}).clusters, IsEmpty());
-  EXPECT_THAT(judge(chain(), {.thresholds = {{"twin_cka", 0.8}}}).clusters, IsEmpty());
+  EXPECT_THAT(verdict.head("L0.H1").redundant_with, ElementsAre("L0.H0", "L0.H2"));
+  EXPECT_THAT(verdict.head("L0.H0").redundant_with, ElementsAre("L0.H1"));
+  EXPECT_THAT(verdict.head("L0.H3").redundant_with, IsEmpty());
+  EXPECT_THAT(judge(chain(), {.thresholds = {{"redundant_js", 0.04}}}).clusters, IsEmpty());
+  EXPECT_THAT(judge(chain(), {.thresholds = {{"redundant_cka", 0.8}}}).clusters, IsEmpty());
 }
 
-TEST(Clusters, HaveNoTwoHeadsThatAreNotTwins) {
+TEST(Clusters, HaveOnlyRedundantPairs) {
   EXPECT_THAT(judge(chain()).clusters, ElementsAre(ElementsAre("L0.H0", "L0.H1")));
-  EXPECT_THAT(judge(chain(), {.thresholds = {{"twin_cka", 0.4}}}).clusters,
+  EXPECT_THAT(judge(chain(), {.thresholds = {{"redundant_cka", 0.4}}}).clusters,
               ElementsAre(ElementsAre("L0.H1", "L0.H0", "L0.H2")));  // the nearest to the others
 }
 
@@ -48,8 +49,8 @@ TEST(Clusters, HaveTheMostImportantHeadFirst) {
   for (const char* head : {"L0.H0", "L0.H1"}) see(evidence, head, "gradient", 0.1);
   see(evidence, "L0.H1", "gradient", 0.2);
   EXPECT_THAT(judge(evidence).clusters, ElementsAre(ElementsAre("L0.H1", "L0.H0")));
-  close_head(evidence, "L0.H0", 0.2);  // ablations go before gradients
-  close_head(evidence, "L0.H1", 0.1);
+  ablate_head(evidence, "L0.H0", 0.2);  // ablations go before gradients
+  ablate_head(evidence, "L0.H1", 0.1);
   EXPECT_THAT(judge(evidence).clusters, ElementsAre(ElementsAre("L0.H0", "L0.H1")));
 }
 
@@ -67,13 +68,13 @@ TEST(Backups, HaveSynergyAboveTheTolerance) {
 
 TEST(Standings, FollowTheTolerance) {
   Evidence evidence = evidence_of({"L0.H0", "L0.H1"});
-  close_head(evidence, "L0.H0", 0.008);
+  ablate_head(evidence, "L0.H0", 0.008);
   EXPECT_EQ(judge(evidence).head("L0.H0").standing, Standing::replaceable);
   EXPECT_EQ(judge(evidence).head("L0.H1").standing, std::nullopt);
   EXPECT_EQ(judge(evidence, {.tolerance = 0.003}).head("L0.H0").standing, Standing::essential);
-  evidence.options["race"] = "0.003";
+  evidence.options["adaptive"] = "0.003";
   EXPECT_EQ(judge(evidence).head("L0.H0").standing, Standing::essential);
-  evidence.options["race"] = "often";
+  evidence.options["adaptive"] = "often";
   EXPECT_THAT(error_of([&] { judge(evidence); }).got, HasSubstr("often"));
 }
 
@@ -82,7 +83,7 @@ TEST(Rankings, AreComparedByRank) {
   const double ablations[] = {0.1, 0.2, 0.3, 0.4}, gradients[] = {1, 2, 30, 4},
                entropies[] = {4, 3, 2, 1};
   for (int h = 0; h < 4; ++h) {
-    close_head(evidence, kFour[h], ablations[h]);
+    ablate_head(evidence, kFour[h], ablations[h]);
     see(evidence, kFour[h], "gradient", gradients[h]);
     see(evidence, kFour[h], "entropy", entropies[h]);
   }
@@ -130,11 +131,11 @@ TEST(Layers, SayWhatTheyDoAndWhatCouldBeDone) {
   Evidence evidence = evidence_of({"L0.H0", "L0.H1", "L1.H0", "L1.H1", "L2.H0", "L2.H1"});
   for (const char* head : {"L0.H0", "L0.H1"}) {
     see(evidence, head, "mass_first", 0.9);
-    close_head(evidence, head, 0.1);
-    close_head(evidence, std::string("L1") + (head + 2), 0.001);
+    ablate_head(evidence, head, 0.1);
+    ablate_head(evidence, std::string("L1") + (head + 2), 0.001);
   }
-  close_head(evidence, "L2.H0", 0.1);
-  close_head(evidence, "L2.H1", 0.001);
+  ablate_head(evidence, "L2.H0", 0.1);
+  ablate_head(evidence, "L2.H1", 0.001);
   evidence.groups.push_back({.name = "L1", .heads = {"L1.H0", "L1.H1"}});
   evidence.groups.back().measures.add("ablation_zero", {.value = 0.3, .n = 100});
   const Verdict verdict = judge(evidence);
@@ -144,11 +145,11 @@ TEST(Layers, SayWhatTheyDoAndWhatCouldBeDone) {
   EXPECT_EQ(verdict.layers[0].roles.at("first"), 2);
   EXPECT_DOUBLE_EQ(*verdict.layers[0].importance, 0.1);
   EXPECT_EQ(verdict.layers[1].advice, "thin");
-  EXPECT_EQ(verdict.layers[1].closed->value, 0.3);
+  EXPECT_EQ(verdict.layers[1].ablated->value, 0.3);
   EXPECT_EQ(verdict.layers[2].advice, "");  // half of its heads are not more than half
 }
 
-TEST(Layers, AreRedundantByTwins) {
+TEST(Layers, CountRedundantHeads) {
   const Verdict verdict = judge(chain());
   EXPECT_EQ(verdict.layers[0].redundant, 0.75);
   EXPECT_EQ(verdict.layers[0].advice, "");  // one of four could go
@@ -157,7 +158,7 @@ TEST(Layers, AreRedundantByTwins) {
 Evidence everything() {
   Evidence evidence = chain();
   for (const std::string& head : kFour) {
-    close_head(evidence, head, 0.001);
+    ablate_head(evidence, head, 0.001);
     see(evidence, head, "gradient", 0.1);
     see(evidence, head, "entropy", static_cast<double>(head.back()));
     see(evidence, head, "confidence", 0.3);
@@ -189,9 +190,9 @@ TEST(VerdictJson, HasTheFieldsThatScriptsReadFrom) {
     EXPECT_TRUE(role[field].is_number()) << field;
   }
   EXPECT_EQ(document["heads"][0]["standing"], "replaceable");
-  EXPECT_EQ(document["heads"][0]["twins"], json({"L0.H1"}));
+  EXPECT_EQ(document["heads"][0]["redundant_with"], json({"L0.H1"}));
   EXPECT_EQ(document["heads"][0]["backups"], json({"L0.H1"}));
-  EXPECT_THAT(document["heads"][0]["words"].get<std::string>(), StartsWith("L0.H0 looks"));
+  EXPECT_THAT(document["heads"][0]["words"].get<std::string>(), StartsWith("L0.H0 attends"));
   EXPECT_EQ(document["clusters"][0], json({"L0.H0", "L0.H1"}));
   EXPECT_EQ(document["categories"][0]["role"], "positional");
   EXPECT_EQ(document["categories"][0]["measured"]["above_random"]["value"], 0.9);
@@ -211,7 +212,7 @@ TEST(VerdictJson, IsRefusedWhenItIsNone) {
   EXPECT_THAT(where("/heads/0/roles/0/role", "magic"), HasSubstr("role"));
   EXPECT_THAT(where("/heads/0/roles/0/score", "high"), HasSubstr("score"));
   EXPECT_THAT(where("/heads/0/standing", "fine"), HasSubstr("standing"));
-  EXPECT_THAT(where("/heads/0/twins", json({"L7.H7"})), HasSubstr("twins"));
+  EXPECT_THAT(where("/heads/0/redundant_with", json({"L7.H7"})), HasSubstr("redundant_with"));
   EXPECT_THAT(where("/clusters/0", json({"L0.H0"})), HasSubstr("clusters"));
   EXPECT_THAT(where("/clusters/0/0", "L7.H7"), HasSubstr("clusters"));
   EXPECT_THAT(where("/categories/0/heads", json({"L7.H7"})), HasSubstr("heads"));
@@ -277,7 +278,7 @@ TEST(Explanations, SayTheMostTellingRoleFirst) {
 
 TEST(Explanations, ShowChangesOfTheLossWithTheirSign) {
   Evidence evidence = evidence_of({"L0.H0"});
-  close_head(evidence, "L0.H0", -0.1);
+  ablate_head(evidence, "L0.H0", -0.1);
   EXPECT_THAT(explain(judge(evidence), "L0.H0"), HasSubstr("by -0.1000 (-0.1010 to -0.0990)"));
 }
 
@@ -301,7 +302,7 @@ TEST(RoleCounts, AreByWhereARoleWasSeen) {
 TEST(Explanations, SayItInOneSentence) {
   const Verdict verdict = judge(everything());
   EXPECT_EQ(explain(verdict, "L0.H0"),
-            "L0.H0 looks at the token at offset -2 (largest weight there in 95 % of 2000 rows); "
+            "L0.H0 attends to the token at offset -2 (largest weight there in 95 % of 2000 rows); "
             "ablating it changes the lm loss by +0.0010 (+0.0000 to +0.0020): replaceable; L0.H1 "
             "could stand in for it; L0.H1 backs it up.");
   EXPECT_THAT(explain(verdict, "L0.H1"),

@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class Act>
 void activate_row(const float* x, float* out, int64_t columns) {
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    store_some(Act::apply(RowTag(), load_some(x + c, count)), out + c, count);
+    store_n(Act::apply(RowTag(), load_n(x + c, count)), out + c, count);
   });
 }
 
@@ -31,8 +31,8 @@ void activate_rows(View<const float, 2> x, Activation activation, View<float, 2>
 template <class Act>
 void activate_backward_row(const float* x, const float* dy, float* dx, int64_t columns) {
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec slope = Act::slope(RowTag(), load_some(x + c, count));
-    store_some(hn::Mul(load_some(dy + c, count), slope), dx + c, count);
+    const RowVec slope = Act::slope(RowTag(), load_n(x + c, count));
+    store_n(hn::Mul(load_n(dy + c, count), slope), dx + c, count);
   });
 }
 

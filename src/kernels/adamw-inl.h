@@ -18,19 +18,19 @@ void adamw_part(const AdamWStep& step, float* values, float* gradient, float* m,
                 int64_t size) {
   const RowTag d;
   for_vectors(size, [&](int64_t i, int64_t count) HEADWISE_LAMBDA {
-    const RowVec g = hn::Mul(load_some(gradient + i, count), hn::Set(d, step.gradient_scale));
-    const RowVec old_mean = load_some(m + i, count);
+    const RowVec g = hn::Mul(load_n(gradient + i, count), hn::Set(d, step.gradient_scale));
+    const RowVec old_mean = load_n(m + i, count);
     const RowVec mean = hn::MulAdd(hn::Sub(g, old_mean), hn::Set(d, step.new_mean), old_mean);
     const RowVec square = hn::MulAdd(hn::Mul(g, g), hn::Set(d, step.new_square),
-                                     hn::Mul(load_some(v + i, count), hn::Set(d, step.old_square)));
+                                     hn::Mul(load_n(v + i, count), hn::Set(d, step.old_square)));
     const RowVec spread =
         hn::MulAdd(hn::Sqrt(square), hn::Set(d, step.spread), hn::Set(d, step.epsilon));
-    const RowVec decayed = hn::Mul(load_some(values + i, count), hn::Set(d, step.kept));
-    store_some(hn::Zero(d), gradient + i, count);
-    store_some(mean, m + i, count);
-    store_some(square, v + i, count);
-    store_some(hn::NegMulAdd(hn::Set(d, step.rate), hn::Div(mean, spread), decayed), values + i,
-               count);
+    const RowVec decayed = hn::Mul(load_n(values + i, count), hn::Set(d, step.kept));
+    store_n(hn::Zero(d), gradient + i, count);
+    store_n(mean, m + i, count);
+    store_n(square, v + i, count);
+    store_n(hn::NegMulAdd(hn::Set(d, step.rate), hn::Div(mean, spread), decayed), values + i,
+            count);
   });
 }
 

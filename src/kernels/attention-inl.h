@@ -84,7 +84,7 @@ HWY_INLINE Source keys_from(const View<const float, 3>& view, const SequenceRows
 
 /// Rows that are soon read or written, brought near while others are computed: a few lines before
 /// every tile, since more than the core can wait for at once would hold up the loads behind them.
-class RowFetcher {
+class RowPrefetcher {
  public:
   void clear() {
     rows_.clear();
@@ -92,7 +92,7 @@ class RowFetcher {
   }
 
   /// Share `part` of `parts` of rows [begin, end), if their heads lie side by side: rows of one
-  /// head that lie together the hardware fetches. What would not stay near is left out.
+  /// head that lie together the hardware prefetches. What would not stay near is left out.
   template <class T>
   void add(const View<T, 3>& view, int64_t begin, int64_t end, int64_t part, int64_t parts) {
     constexpr int64_t kMostFloats = 192 * 1024;  // 768 KB for all parts
@@ -108,7 +108,7 @@ class RowFetcher {
   }
 
   HWY_INLINE void some() {
-    if (next_ < rows_.size()) fetch();
+    if (next_ < rows_.size()) prefetch();
   }
 
  private:
@@ -118,7 +118,7 @@ class RowFetcher {
     int64_t count, columns;
   };
 
-  HWY_NOINLINE void fetch() {
+  HWY_NOINLINE void prefetch() {
     constexpr int64_t kLine = 64 / sizeof(float);
     for (int64_t left = kAtOnce * kLine; left > 0 && next_ < rows_.size();) {
       Rows& rows = rows_[next_];
@@ -137,7 +137,7 @@ class RowFetcher {
 
   static constexpr int64_t kAtOnce = 24;  // lines
   std::vector<Rows> rows_;
-  size_t next_ = 0;     // of rows_, to be fetched
+  size_t next_ = 0;     // of rows_, to be prefetched
   int64_t column_ = 0;  // of its first row
   int64_t floats_ = 0;  // of all that was added
 };
@@ -154,7 +154,7 @@ HWY_INLINE Interval within(Interval keys, int64_t first, int64_t count) {
 template <bool kMax>
 HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t stride,
                             const float* right, int64_t depth, int64_t first, int64_t keys,
-                            float* s, RowFetcher& ahead, float* row_max = nullptr) {
+                            float* s, RowPrefetcher& ahead, float* row_max = nullptr) {
   const F32 d;
   for_each_panel(keys, [&](int64_t j, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();
@@ -185,9 +185,9 @@ HWY_INLINE void score_tiles(const RowBlock& block, const float* left, int64_t st
 /// to[row][column] = factor[row] * to[row][column] + sum over keys of s[row][key] *
 /// right[key][column], for tiles that see the keys. Weights of keys that a row does not see are 0.
 template <bool kFactor>
-HWY_INLINE void weigh_rows(const RowBlock& block, const float* s, const Operand& right,
-                           int64_t first, int64_t keys, const float* factor, float* to,
-                           int64_t stride, RowFetcher& ahead) {
+HWY_INLINE void weighted_sum_rows(const RowBlock& block, const float* s, const Operand& right,
+                                  int64_t first, int64_t keys, const float* factor, float* to,
+                                  int64_t stride, RowPrefetcher& ahead) {
   const F32 d;
   for_each_panel(right.columns(), [&](int64_t c0, auto vectors) HEADWISE_LAMBDA {
     constexpr int V = vectors();

@@ -50,9 +50,9 @@ HWY_INLINE void clear_row(float* to, int64_t count, ptrdiff_t stride) {
 
 /// to[key][column] += sum over rows of s[row][key] * right[row][column]. Weights of keys that a row
 /// does not see are 0 wherever any row of the block sees them.
-HWY_INLINE void weigh_keys(const RowBlock& block, const float* s, const Operand& right,
-                           int64_t first, int64_t keys, float* to, int64_t stride,
-                           RowFetcher& ahead) {
+HWY_INLINE void weighted_sum_keys(const RowBlock& block, const float* s, const Operand& right,
+                                  int64_t first, int64_t keys, float* to, int64_t stride,
+                                  RowPrefetcher& ahead) {
   const F32 d;
   const auto sees = [&](int64_t r, int64_t j, int64_t count) {
     const Interval& seen = block.rows[r].keys;
@@ -130,7 +130,7 @@ void begin_rows(const BackwardData& data, const BackwardItem& item) {
 
 class Backward {
  public:
-  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, RowFetcher& ahead,
+  Backward(const BackwardData& data, const BackwardItem& item, double* dtable, RowPrefetcher& ahead,
            Scratch& scratch)
       : data_(data),
         plan_(data.plan),
@@ -224,14 +224,14 @@ class Backward {
     differentiate(rows, first, count);
     const AttentionGradients& to = data_.gradients;
     if (to.dv.data() != nullptr) {
-      weigh_keys(rows, p_, dout_packed_, first, count, dv_, v_stride_, ahead_);
+      weighted_sum_keys(rows, p_, dout_packed_, first, count, dv_, v_stride_, ahead_);
     }
     if (to.dk.data() != nullptr) {
-      weigh_keys(rows, ds_, q_packed_, first, count, dk_, d_stride_, ahead_);
+      weighted_sum_keys(rows, ds_, q_packed_, first, count, dk_, d_stride_, ahead_);
     }
     if (to.dq.data() == nullptr) return;
     std::fill_n(dq_, rows.count * d_stride_, 0.0f);
-    weigh_rows<false>(rows, ds_, k_, first, count, nullptr, dq_, d_stride_, ahead_);
+    weighted_sum_rows<false>(rows, ds_, k_, first, count, nullptr, dq_, d_stride_, ahead_);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Row& row = rows.rows[r];
       write_row(dq_ + r * d_stride_, plan_.D, plan_.scale, true, &to.dq(row.t, row.head, 0),
@@ -245,10 +245,10 @@ class Backward {
     const F32 d;
     const View<const float, 3>&q = plan_.problem.q, &dout = data_.dout;
     for (int64_t r = 0; r < rows.count; ++r) {
-      if (r + kFetchAhead < rows.count) {
-        const Row& ahead = rows.rows[r + kFetchAhead];
-        fetch_row({&q(ahead.t, ahead.head, 0), 0, q.stride(2)}, 0, plan_.D);
-        fetch_row({&dout(ahead.t, ahead.head, 0), 0, dout.stride(2)}, 0, plan_.Dv);
+      if (r + kPrefetchAhead < rows.count) {
+        const Row& ahead = rows.rows[r + kPrefetchAhead];
+        prefetch_row({&q(ahead.t, ahead.head, 0), 0, q.stride(2)}, 0, plan_.D);
+        prefetch_row({&dout(ahead.t, ahead.head, 0), 0, dout.stride(2)}, 0, plan_.Dv);
       }
       const Row& row = rows.rows[r];
       copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, 1.0f, q_ + r * d_stride_,
@@ -354,7 +354,7 @@ class Backward {
   const BackwardItem& item_;
   const SequenceRows& sequence_;
   double* dtable_;
-  RowFetcher& ahead_;
+  RowPrefetcher& ahead_;
   Scratch& scratch_;
   int64_t d_stride_, v_stride_;
   WeightDropout dropout_;
@@ -371,7 +371,7 @@ class Backward {
 };
 
 /// Its key/value head's share of what the items of the next sequence read and write.
-void fetch_next(const BackwardData& data, const BackwardItem& item, RowFetcher& ahead) {
+void prefetch_next(const BackwardData& data, const BackwardItem& item, RowPrefetcher& ahead) {
   const AttentionPlan& plan = data.plan;
   ahead.clear();
   if (!item.first || item.b + 1 == plan.B) return;
@@ -396,9 +396,9 @@ void fetch_next(const BackwardData& data, const BackwardItem& item, RowFetcher& 
 /// `dtables` has one table per item, or none.
 void backward_items(const BackwardData& data, std::span<const BackwardItem> items,
                     std::span<std::vector<double>> dtables) {
-  RowFetcher ahead;
+  RowPrefetcher ahead;
   for (size_t i = 0; i < items.size(); ++i) {
-    fetch_next(data, items[i], ahead);
+    prefetch_next(data, items[i], ahead);
     Scratch scratch;
     Backward(data, items[i], dtables.empty() ? nullptr : dtables[i].data(), ahead, scratch).run();
   }

@@ -33,7 +33,7 @@ struct KeyBlock {
 class Forward {
  public:
   Forward(const AttentionPlan& plan, const ForwardItem& item, const ForwardOutputs& outputs,
-          RowFetcher& ahead, Scratch& scratch)
+          RowPrefetcher& ahead, Scratch& scratch)
       : plan_(plan),
         b_(item.b),
         sequence_(plan.sequences[item.b]),
@@ -56,7 +56,8 @@ class Forward {
       return Source{&q(rows_[r].t, rows_[r].head, 0), 0, q.stride(2)};
     };
     for (int64_t r = 0; r < row_count_; ++r) {
-      if (r + kFetchAhead < row_count_) fetch_row(source_of_row(r + kFetchAhead), 0, plan.D);
+      if (r + kPrefetchAhead < row_count_)
+        prefetch_row(source_of_row(r + kPrefetchAhead), 0, plan.D);
       copy_row(source_of_row(r), 0, plan.D, plan.scale * kLog2E, q_ + r * q_stride_, q_stride_);
     }
   }
@@ -153,10 +154,10 @@ class Forward {
     }
     if (plan_.problem.dropout > 0) drop(rows, block);
     if (in_place) {
-      weigh_in_place(rows, r0, block, alpha);
+      weighted_sum_in_place(rows, r0, block, alpha);
     } else {
-      weigh_rows<true>(rows, s_, *block.values, block.first, block.keys, alpha,
-                       out_ + r0 * out_stride_, out_stride_, ahead_);
+      weighted_sum_rows<true>(rows, s_, *block.values, block.first, block.keys, alpha,
+                              out_ + r0 * out_stride_, out_stride_, ahead_);
     }
   }
 
@@ -222,7 +223,7 @@ class Forward {
     if constexpr (kObserve) {
       if (maximum > maximum_[r]) observer->new_maximum(r, s, keys, block.first, maximum);
       observer->scores(r, s, keys, block.first, maximum);
-      observer->fetch(r, keys, block.first);
+      observer->prefetch(r, keys, block.first);
     }
     return maximum;
   }
@@ -302,8 +303,8 @@ class Forward {
     return sum + hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
   }
 
-  HWY_NOINLINE void weigh_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block,
-                                   const float* alpha) {
+  HWY_NOINLINE void weighted_sum_in_place(const RowBlock& rows, int64_t r0, const KeyBlock& block,
+                                          const float* alpha) {
     const F32 d;
     const Source v = keys_from(plan_.problem.v, sequence_, kv_head_, block.first);
     for (int64_t r = 0; r < rows.count; ++r) {
@@ -389,7 +390,7 @@ class Forward {
   const SequenceRows& sequence_;
   int64_t kv_head_;
   const ForwardOutputs& outputs_;
-  RowFetcher& ahead_;
+  RowPrefetcher& ahead_;
   Scratch& scratch_;
   int64_t q_stride_, out_stride_;
   Row* rows_ = nullptr;
@@ -402,7 +403,7 @@ class Forward {
 };
 
 /// Its key/value head's share of what the items of the next sequence read.
-void fetch_next(const AttentionPlan& plan, const ForwardItem& item, RowFetcher& ahead) {
+void prefetch_next(const AttentionPlan& plan, const ForwardItem& item, RowPrefetcher& ahead) {
   ahead.clear();
   if (item.b + 1 == plan.B) return;
   const SequenceRows& next = plan.sequences[item.b + 1];
@@ -414,9 +415,9 @@ void fetch_next(const AttentionPlan& plan, const ForwardItem& item, RowFetcher& 
 
 void forward_items(const AttentionPlan& plan, std::span<const ForwardItem> items,
                    const ForwardOutputs& outputs) {
-  RowFetcher ahead;
+  RowPrefetcher ahead;
   for (const ForwardItem& item : items) {
-    fetch_next(plan, item, ahead);
+    prefetch_next(plan, item, ahead);
     Scratch scratch;
     Forward forward(plan, item, outputs, ahead, scratch);
     Observation* const seen = outputs.observation;

@@ -20,7 +20,7 @@ struct ForwardItem {
 struct ObservedRows {
   std::vector<float> inverse_log_visible;  // [T]: 1 / ln visible, 0 if fewer than two are
   std::vector<std::vector<std::vector<int32_t>>> members;  // [B][G]: keys of each set, ascending
-  HeadStatistics counts;                                   // the n of every tally; its sums are 0
+  HeadStatistics counts;  // the n of every running_mean; its sums are 0
 };
 
 /// The sums over an item's rows on one head; their n are in ObservedRows::counts.

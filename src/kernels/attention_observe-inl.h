@@ -121,7 +121,7 @@ class RowObserver {
 
   /// The numbers that row r is compared with, which every head reads again: of many keys they are
   /// more than a cache holds, and on their way while other rows are worked on.
-  HWY_INLINE void fetch(int64_t r, Interval keys, int64_t first) const {
+  HWY_INLINE void prefetch(int64_t r, Interval keys, int64_t first) const {
     const float* const y = numbers(r, first);
     constexpr int64_t kLine = kAlignment / sizeof(float);
     for (int64_t j = keys.begin; y != nullptr && j < keys.end; j += kLine) hwy::Prefetch(y + j);
@@ -212,7 +212,7 @@ class RowObserver {
     const Vec nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
     const auto number_at = [&](int64_t j, auto masked) HEADWISE_LAMBDA {
       if constexpr (!masked()) return hn::LoadU(d, y + j);
-      const Vec some = load_some(y + j, std::min<int64_t>(kLanes, keys.end - j));
+      const Vec some = load_n(y + j, std::min<int64_t>(kLanes, keys.end - j));
       return hn::IfThenElse(inside(keys, j), some, nan);
     };
     Comoments part;

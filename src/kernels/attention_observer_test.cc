@@ -12,7 +12,8 @@
 namespace headwise::tests {
 namespace {
 
-/// How far each tally of a head may be off; the bounds of attention_bounds.h summed over rows.
+/// How far each running_mean of a head may be off; the bounds of attention_bounds.h summed over
+/// rows.
 struct StatisticsBounds {
   double mass;     // of one row, a weight or a sum of weights
   double entropy;  // of one row: |dp| |ln p + 1| summed, and the same for lse - sum p s
@@ -24,30 +25,31 @@ struct StatisticsBounds {
                 bounds.score) {}
 };
 
-void expect_tally(const char* name, const Tally& got, const Tally& expected, double tolerance) {
+void expect_running_mean(const char* name, const RunningMean& got, const RunningMean& expected,
+                         double tolerance) {
   EXPECT_EQ(got.n, expected.n) << name;
   EXPECT_NEAR(got.sum, expected.sum, tolerance * static_cast<double>(expected.n) + 1e-30) << name;
 }
 
 void expect_head(const HeadStatistics& got, const HeadStatistics& expected,
                  const StatisticsBounds& bounds, double keys) {
-  expect_tally("entropy", got.entropy, expected.entropy, bounds.entropy);
-  expect_tally("entropy_ratio", got.entropy_ratio, expected.entropy_ratio,
-               2 * bounds.entropy);  // ln 2 and up below the fraction
-  expect_tally("confidence", got.confidence, expected.confidence, bounds.mass);
-  expect_tally("mass_first", got.mass_first, expected.mass_first, bounds.mass);
-  expect_tally("mass_last", got.mass_last, expected.mass_last, bounds.mass);
+  expect_running_mean("entropy", got.entropy, expected.entropy, bounds.entropy);
+  expect_running_mean("entropy_ratio", got.entropy_ratio, expected.entropy_ratio,
+                      2 * bounds.entropy);  // ln 2 and up below the fraction
+  expect_running_mean("confidence", got.confidence, expected.confidence, bounds.mass);
+  expect_running_mean("mass_first", got.mass_first, expected.mass_first, bounds.mass);
+  expect_running_mean("mass_last", got.mass_last, expected.mass_last, bounds.mass);
   ASSERT_EQ(got.mass_key_set.size(), expected.mass_key_set.size());
   for (size_t g = 0; g < got.mass_key_set.size(); ++g) {
-    expect_tally("mass_key_set", got.mass_key_set[g], expected.mass_key_set[g], bounds.mass);
+    expect_running_mean("mass_key_set", got.mass_key_set[g], expected.mass_key_set[g], bounds.mass);
   }
-  expect_tally("mass_given", got.mass_given, expected.mass_given, bounds.mass);
-  expect_tally("distance", got.distance, expected.distance, bounds.mass * (keys + 8));
-  expect_tally("mass_previous", got.mass_previous, expected.mass_previous, bounds.mass);
-  expect_tally("mass_self", got.mass_self, expected.mass_self, bounds.mass);
-  expect_tally("mass_next", got.mass_next, expected.mass_next, bounds.mass);
-  expect_tally("mass_window", got.mass_window, expected.mass_window, bounds.mass);
-  expect_tally("mass_diagonal", got.mass_diagonal, expected.mass_diagonal, bounds.mass);
+  expect_running_mean("mass_given", got.mass_given, expected.mass_given, bounds.mass);
+  expect_running_mean("distance", got.distance, expected.distance, bounds.mass * (keys + 8));
+  expect_running_mean("mass_previous", got.mass_previous, expected.mass_previous, bounds.mass);
+  expect_running_mean("mass_self", got.mass_self, expected.mass_self, bounds.mass);
+  expect_running_mean("mass_next", got.mass_next, expected.mass_next, bounds.mass);
+  expect_running_mean("mass_window", got.mass_window, expected.mass_window, bounds.mass);
+  expect_running_mean("mass_diagonal", got.mass_diagonal, expected.mass_diagonal, bounds.mass);
   for (size_t d = 0; d < got.offset_share.size(); ++d) {
     EXPECT_EQ(got.offset_share[d].n, expected.offset_share[d].n) << "offset " << d;
     EXPECT_NEAR(got.offset_share[d].sum, expected.offset_share[d].sum, bounds.near_ties)
@@ -86,8 +88,8 @@ struct Case {
   bool cross;
 };
 
-void expect_observed(const Case& one, const Bounds& bounds, const Watch& got,
-                     const Watch& expected) {
+void expect_observed(const Case& one, const Bounds& bounds, const TestObserver& got,
+                     const TestObserver& expected) {
   const Attention attention = one.problem.attention();
   double keys = 1;
   for (const auto& s : one.problem.spec.sequences) keys = std::max<double>(keys, s.keys);
@@ -133,7 +135,7 @@ TEST_P(ObserverSweep, EqualsTheReference) {
   for (int index = GetParam(); index < kObservedProblems; index += kObservedGroups) {
     const Case one{Problem(random_spec(1000 + index)), index % 3 == 0};
     const Attention attention = one.problem.attention();
-    Watch expected(attention, one.cross, index);
+    TestObserver expected(attention, one.cross, index);
     const Answers<double> reference =
         solve_ref(attention, one.problem.dout.view(), {.observer = &expected.observer});
     const Bounds bounds = attention_bounds(attention, one.problem.dout.view());
@@ -141,7 +143,7 @@ TEST_P(ObserverSweep, EqualsTheReference) {
       SCOPED_TRACE("problem " + std::to_string(1000 + index) + " on " + target + ": " +
                    one.problem.spec.text());
       set_simd_target(target);
-      Watch got(attention, one.cross, index);
+      TestObserver got(attention, one.cross, index);
       Array<float, 3> out({attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)});
       Array<float, 2> lse({attention.q.extent(0), attention.q.extent(1)});
       attention_forward(attention, out.view(), lse.view(), &got.observer);
@@ -168,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Random, ObserverSweep, ::testing::Range(0, kObservedGro
 TEST(AttentionObserver, AddsToWhatItHas) {
   const Problem problem({.sequences = {{9, 9}}, .heads = 3, .kv_heads = 3});
   const Attention attention = problem.attention();
-  Watch once(attention, false, 1), twice(attention, false, 1);
+  TestObserver once(attention, false, 1), twice(attention, false, 1);
   Array<float, 3> out({9, 3, 8});
   attention_forward(attention, out.view(), {}, &once.observer);
   attention_forward(attention, out.view(), {}, &twice.observer);
@@ -205,18 +207,18 @@ TEST(AttentionObserver, CorrelatesWhatVaries) {
   Problem problem({.sequences = {{300, 300}}, .mask = {.causal = true}});
   const auto correlations = [&] {
     const Attention attention = problem.attention();
-    Watch watch(attention, false, 1);
-    std::iota(watch.compared.begin(), watch.compared.end(), 0);
-    watch.numbers.assign(300 * 300, 0.25f);
+    TestObserver test_observer(attention, false, 1);
+    std::iota(test_observer.compared.begin(), test_observer.compared.end(), 0);
+    test_observer.numbers.assign(300 * 300, 0.25f);
     for (int64_t i = 0; i < 300; ++i) {
-      if (i % 2 == 0) watch.numbers[i * 300] = 0.5f;
+      if (i % 2 == 0) test_observer.numbers[i * 300] = 0.5f;
     }
-    watch.correlation.assign(300 * 2, 77);
-    watch.observer.compared_with = {watch.numbers.data(), {300, 300}};
-    watch.observer.correlation = {watch.correlation.data(), {300, 2}};
+    test_observer.correlation.assign(300 * 2, 77);
+    test_observer.observer.compared_with = {test_observer.numbers.data(), {300, 300}};
+    test_observer.observer.correlation = {test_observer.correlation.data(), {300, 2}};
     Array<float, 3> out({300, 2, 8});
-    attention_forward(attention, out.view(), {}, &watch.observer);
-    return watch.correlation;
+    attention_forward(attention, out.view(), {}, &test_observer.observer);
+    return test_observer.correlation;
   };
   for (const std::string& target : simd_targets()) {
     set_simd_target(target);
@@ -240,15 +242,15 @@ TEST(AttentionObserver, TiesGoToTheSmallestKey) {
   const Attention attention = problem.attention();
   for (const std::string& target : simd_targets()) {
     set_simd_target(target);
-    Watch watch(attention, false, 1);
-    std::fill(watch.left_out.begin(), watch.left_out.end(), 0);
-    watch.left_out[0] = watch.left_out[1] = 1;
+    TestObserver test_observer(attention, false, 1);
+    std::fill(test_observer.left_out.begin(), test_observer.left_out.end(), 0);
+    test_observer.left_out[0] = test_observer.left_out[1] = 1;
     Array<float, 3> out({300, 2, 8});
-    attention_forward(attention, out.view(), {}, &watch.observer);
+    attention_forward(attention, out.view(), {}, &test_observer.observer);
     for (int32_t i = 0; i < 300; ++i) {
       const int32_t first = std::max(0, i - 290);
-      EXPECT_EQ(watch.largest[2 * i], first);
-      EXPECT_EQ(watch.largest_kept[2 * i], i < 2 ? -1 : std::max(2, first));
+      EXPECT_EQ(test_observer.largest[2 * i], first);
+      EXPECT_EQ(test_observer.largest_kept[2 * i], i < 2 ? -1 : std::max(2, first));
     }
   }
   set_simd_target("");

@@ -83,7 +83,7 @@ class AttentionPlan {
 };
 
 /// How many neighbouring items a thread takes at a time: they read the same rows, of other heads,
-/// and fetch those of the next sequence.
+/// and prefetch those of the next sequence.
 constexpr int64_t items_at_once(int64_t items) { return std::clamp<int64_t>(items / 64, 1, 32); }
 
 }  // namespace headwise

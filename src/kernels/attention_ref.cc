@@ -166,9 +166,9 @@ void fill(View<T, R> view, T value) {
   }
 }
 
-void count(Tally& tally, double value) {
-  tally.sum += value;
-  ++tally.n;
+void count(RunningMean& running_mean, double value) {
+  running_mean.sum += value;
+  ++running_mean.n;
 }
 
 /// The key with the largest weight among those seen and not left out; the smallest key of a tie; -1

@@ -227,7 +227,7 @@ Answers<double> solve_ref(const Attention& attention, View<const float, 3> dout,
   return a;
 }
 
-Watch::Watch(const Attention& attention, bool cross, uint64_t seed) {
+TestObserver::TestObserver(const Attention& attention, bool cross, uint64_t seed) {
   constexpr int64_t kSets = 2;
   Random random(seed, 2);
   const int64_t rows = attention.q.extent(0), heads = attention.q.extent(1);

@@ -181,9 +181,9 @@ inline Answers<float> solve(const Attention& attention, View<const float, 3> dou
 }
 
 /// Storage for what an observer is given and fills; `observer` looks into this object.
-struct Watch {
-  Watch(const Attention& attention, bool cross, uint64_t seed);
-  Watch(const Watch&) = delete;
+struct TestObserver {
+  TestObserver(const Attention& attention, bool cross, uint64_t seed);
+  TestObserver(const TestObserver&) = delete;
 
   std::vector<uint8_t> sets, left_out;
   std::vector<int64_t> given, compared;

@@ -43,7 +43,7 @@ class RowScores {
       copy_row({&q(row.t, row.head, 0), 0, q.stride(2)}, 0, plan_.D, plan_.scale * kLog2E,
                q_ + r * stride_, stride_);
     }
-    RowFetcher nothing;
+    RowPrefetcher nothing;
     score_tiles<false>(rows, q_, stride_, keys_, plan_.D, first, count, s, nothing);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, first, count);
@@ -62,13 +62,13 @@ class RowScores {
 HWY_INLINE void softmax_in_place(float* s, int64_t count) {
   const Vec maximum = hn::Set(F32(), max_row(s, count));
   const double sum = sum_row(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
-    const Vec e = keep_some(exp2_nonpositive(hn::Sub(load_some(s + j, n), maximum)), n);
-    store_some(e, s + j, n);
+    const Vec e = keep_n(exp2_nonpositive(hn::Sub(load_n(s + j, n), maximum)), n);
+    store_n(e, s + j, n);
     return e;
   });
   const Vec inverse = hn::Set(F32(), static_cast<float>(1 / sum));
   for_vectors(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
-    store_some(hn::Mul(load_some(s + j, n), inverse), s + j, n);
+    store_n(hn::Mul(load_n(s + j, n), inverse), s + j, n);
   });
 }
 

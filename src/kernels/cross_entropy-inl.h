@@ -30,20 +30,20 @@ RowLoss score_row(const RowScoring& scoring, float* row, int64_t columns, int32_
   const bool correct = chosen == most && std::find(row, row + target, most) == row + target;
   const double total =
       smoothing == 0 ? 0 : sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-        return load_some(row + c, count);
+        return load_n(row + c, count);
       });
   const RowVec shift = hn::Set(d, most), log2_e = hn::Set(d, std::numbers::log2e_v<float>);
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec below = hn::Mul(hn::Sub(load_some(row + c, count), shift), log2_e);
-    const RowVec e = keep_some(exp2_nonpositive(below), count);
-    if (scoring.gradient) store_some(e, row + c, count);
+    const RowVec below = hn::Mul(hn::Sub(load_n(row + c, count), shift), log2_e);
+    const RowVec e = keep_n(exp2_nonpositive(below), count);
+    if (scoring.gradient) store_n(e, row + c, count);
     return e;
   });
   if (scoring.gradient) {
     const RowVec factor = hn::Set(d, static_cast<float>(scoring.scale / sum));
     const RowVec shared = hn::Set(d, static_cast<float>(scoring.scale * smoothing / n));
     for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-      store_some(hn::MulSub(load_some(row + c, count), factor, shared), row + c, count);
+      store_n(hn::MulSub(load_n(row + c, count), factor, shared), row + c, count);
     });
     row[target] -= static_cast<float>(scoring.scale * (1 - smoothing));
   }
@@ -63,8 +63,8 @@ void add_logits(View<const float, 2> logits, RunningSum* rows) {
     if (most == -std::numeric_limits<float>::infinity()) continue;
     const RowVec shift = hn::Set(d, most), log2_e = hn::Set(d, std::numbers::log2e_v<float>);
     const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-      const RowVec below = hn::Mul(hn::Sub(load_some(row + c, count), shift), log2_e);
-      return keep_some(exp2_nonpositive(below), count);
+      const RowVec below = hn::Mul(hn::Sub(load_n(row + c, count), shift), log2_e);
+      return keep_n(exp2_nonpositive(below), count);
     });
     rows[t].sum = rows[t].sum * std::exp(double{rows[t].most} - double{most}) + sum;
     rows[t].most = most;

@@ -50,9 +50,10 @@ void check(const CrossEntropy& problem, const CrossEntropyGradients& gradients) 
          "0 to 1");
   }
   for (size_t t = 0; t < targets.size(); ++t) {
-    if (targets[t] >= -1 && targets[t] < classes) continue;
+    if (targets[t] == kIgnoreIndex || (targets[t] >= 0 && targets[t] < classes)) continue;
     fail(kOp, "there is no such class", fmt::format("targets[{}]", t),
-         fmt::format("{}", targets[t]), fmt::format("-1 to {}", classes - 1));
+         fmt::format("{}", targets[t]),
+         fmt::format("0 to {}, or {}: not scored", classes - 1, kIgnoreIndex));
   }
   if (gradients.dx.data() != nullptr) check_rows(kOp, "dx", gradients.dx, x.shape());
   if (gradients.dweights.data() != nullptr) {
@@ -71,7 +72,7 @@ class Tiles {
         width_(problem.x.extent(1)),
         classes_(problem.weights.extent(0)) {
     for (size_t t = 0; t < problem.targets.size(); ++t) {
-      if (problem.targets[t] < 0) continue;
+      if (problem.targets[t] == kIgnoreIndex) continue;
       rows_.push_back(static_cast<int32_t>(t));
       targets_.push_back(problem.targets[t]);
     }
@@ -106,7 +107,7 @@ class Tiles {
   void clear_dx() {
     if (gradients_.dx.data() == nullptr) return;
     for (int64_t t = 0; t < gradients_.dx.extent(0); ++t) {
-      if (problem_.targets[t] < 0) std::fill_n(&gradients_.dx(t, 0), width_, 0.0f);
+      if (problem_.targets[t] == kIgnoreIndex) std::fill_n(&gradients_.dx(t, 0), width_, 0.0f);
     }
   }
 
@@ -121,7 +122,7 @@ class Tiles {
     if (gradients_.dx.data() != nullptr) pull_back(logits, begin, end);
     if (gradients_.dweights.data() != nullptr) {
       gemm(transposed(View<const float, 2>(logits)), x, gradients_.dweights,
-           {.accumulate = begin > 0 || !gradients_.blank_dweights});
+           {.accumulate = begin > 0 || !gradients_.zero_dweights});
     }
     if (gradients_.dbias.data() != nullptr) sum_rows(logits, gradients_.dbias);
   }
@@ -129,7 +130,7 @@ class Tiles {
   View<const float, 2> gather(int64_t begin, int64_t end) {
     if (all_scored()) return problem_.x.rows(begin, end);
     const View<float, 2> x(x_, {end - begin, width_});
-    look_up(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
+    embedding(problem_.x, std::span(rows_).subspan(begin, end - begin), 1, false, x);
     return x;
   }
 

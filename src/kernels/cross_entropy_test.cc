@@ -21,10 +21,11 @@ View<float, 1> vector_of(const Matrix& matrix) {
 }
 
 /// One in five is not scored; or all are, in problems of at most nine rows.
-std::vector<int32_t> some_targets(int64_t rows, int64_t classes) {
+std::vector<int32_t> sparse_targets(int64_t rows, int64_t classes) {
   std::vector<int32_t> targets;
   for (int64_t t = 0; t < rows; ++t) {
-    targets.push_back(rows > 9 && t % 5 == 3 ? -1 : static_cast<int32_t>((t * t + 1) % classes));
+    targets.push_back(rows > 9 && t % 5 == 3 ? kIgnoreIndex
+                                             : static_cast<int32_t>((t * t + 1) % classes));
   }
   return targets;
 }
@@ -92,7 +93,7 @@ TEST_P(CrossEntropyOp, IsThatOfPyTorch) {
   const float x[] = {1, -2, 0.5f, 0, 3, -1, 0.25f, 0.5f, -0.75f};
   const float weights[] = {0.5f, -0.5f, 1, 1, 0.25f, -1, -0.75f, 1, 0.5f, 0, -1, 0.25f};
   const float bias[] = {0.1f, -0.2f, 0.3f, 0};
-  const int32_t targets[] = {3, -1, 1};
+  const int32_t targets[] = {3, kIgnoreIndex, 1};
   float dx[9], dweights[12] = {}, dbias[4] = {};
   const CrossEntropyGradients gradients{
       .dx = {dx, {3, 3}}, .dweights = {dweights, {4, 3}}, .dbias = {dbias, {4}}};
@@ -130,7 +131,7 @@ TEST_P(CrossEntropyOp, MatchesTheDefinitionAndFiniteDifferences) {
        {Case{0, 3, 4, 0, true}, Case{1, 1, 1, 0.1f, true}, Case{5, 0, 3, 0, true},
         Case{9, 17, 2, 0, false}, Case{40, 12, 35, 0.1f, true}, Case{40, 12, 35, 1, false}}) {
     const Matrix x(rows, width, 1), weights(classes, width, 2), bias(1, classes, 3);
-    const auto targets = some_targets(rows, classes);
+    const auto targets = sparse_targets(rows, classes);
     const CrossEntropy problem{.x = x.view,
                                .weights = weights.view,
                                .bias = with_bias ? vector_of(bias) : View<float, 1>(),
@@ -186,7 +187,7 @@ TEST_P(CrossEntropyOp, MatchesTheDefinitionAndFiniteDifferences) {
 TEST_P(CrossEntropyOp, OverManyTilesThreadsChangeNoBit) {
   const int64_t rows = 2500, width = 24, classes = 301;  // three tiles
   const Matrix x(rows, width, 1), weights(classes, width, 2), bias(1, classes, 3);
-  const auto targets = some_targets(rows, classes);
+  const auto targets = sparse_targets(rows, classes);
   const CrossEntropy problem{.x = x.view,
                              .weights = weights.view,
                              .bias = vector_of(bias),
@@ -215,12 +216,12 @@ TEST_P(CrossEntropyOp, OverManyTilesThreadsChangeNoBit) {
 TEST_P(CrossEntropyOp, BlankGradientsAreThoseAddedToZeros) {
   const int64_t rows = 2500, width = 24, classes = 301;  // three tiles
   const Matrix x(rows, width, 1), weights(classes, width, 2);
-  const auto targets = some_targets(rows, classes);
+  const auto targets = sparse_targets(rows, classes);
   Matrix added(classes, width, 3), written(classes, width, 4);
   for (Matrix* sums : {&added, &written}) {
     for (int64_t v = 0; v < classes; ++v) std::fill_n(&sums->view(v, 0), width, 0.f);
     const CrossEntropyGradients gradients{.dweights = sums->view,
-                                          .blank_dweights = sums == &written};
+                                          .zero_dweights = sums == &written};
     cross_entropy({.x = x.view, .weights = weights.view, .targets = targets}, &gradients);
   }
   EXPECT_TRUE(added.same_bits(written));
@@ -242,7 +243,7 @@ TEST(CrossEntropyErrors, BadTargetsAndShapesSayWhatWasExpected) {
   const auto expect = [](const char* start, const CrossEntropy& bad) {
     expect_error(start, [&] { cross_entropy(bad, nullptr); });
   };
-  for (const int32_t bad : {-2, 4}) {
+  for (const int32_t bad : {-1, 4}) {
     const std::vector<int32_t> bad_targets = {0, bad};
     CrossEntropy with = problem;
     with.targets = bad_targets;

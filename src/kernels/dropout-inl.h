@@ -59,9 +59,9 @@ class DropoutRow {
     const hn::RebindToSigned<RowTag> di;
     const int64_t count = std::min(kRowLanes, columns_ - c);
     const auto dropped = hn::RebindMask(d, hn::Lt(hn::BitCast(di, draws), threshold_));
-    const RowVec kept = hn::IfThenZeroElse(dropped, hn::Mul(load_some(x_ + c, count), factor_));
-    const RowVec sum = residual_ == nullptr ? kept : hn::Add(load_some(residual_ + c, count), kept);
-    store_some(sum, out_ + c, count);
+    const RowVec kept = hn::IfThenZeroElse(dropped, hn::Mul(load_n(x_ + c, count), factor_));
+    const RowVec sum = residual_ == nullptr ? kept : hn::Add(load_n(residual_ + c, count), kept);
+    store_n(sum, out_ + c, count);
   }
 
   const float* x_;

@@ -98,9 +98,9 @@ TEST_P(DropoutOp, RowsOfAWholeAreDroppedAsInIt) {
     std::copy_n(&whole.view(rows[i], 0), 300, &some.view(i, 0));
     std::copy_n(&dropped.view(rows[i], 0), 300, &expected.view(i, 0));
   }
-  Dropout of_some = setting;
-  of_some.rows = rows;
-  dropout(some.view, of_some, some.view);
+  Dropout of_rows = setting;
+  of_rows.rows = rows;
+  dropout(some.view, of_rows, some.view);
   EXPECT_TRUE(some.same_bits(expected));
 }
 

@@ -17,20 +17,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 HWY_INLINE void scale_row(const float* from, float scale, bool add, int64_t columns, float* to) {
   const RowVec factor = hn::Set(RowTag(), scale);
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec old = add ? load_some(to + c, count) : hn::Zero(RowTag());
-    store_some(hn::MulAdd(load_some(from + c, count), factor, old), to + c, count);
+    const RowVec old = add ? load_n(to + c, count) : hn::Zero(RowTag());
+    store_n(hn::MulAdd(load_n(from + c, count), factor, old), to + c, count);
   });
 }
 
-void look_up_rows(View<const float, 2> table, const int32_t* rows, float scale, bool add,
-                  View<float, 2> out) {
+void embedding_rows(View<const float, 2> table, const int32_t* rows, float scale, bool add,
+                    View<float, 2> out) {
   for (int64_t t = 0; t < out.extent(0); ++t) {
     scale_row(&table(rows[t], 0), scale, add, out.extent(1), &out(t, 0));
   }
 }
 
-void look_up_backward_rows(View<const float, 2> dout, const int32_t* rows, float scale,
-                           View<float, 2> dtable) {
+void embedding_backward_rows(View<const float, 2> dout, const int32_t* rows, float scale,
+                             View<float, 2> dtable) {
   for (int64_t t = 0; t < dout.extent(0); ++t) {
     scale_row(&dout(t, 0), scale, true, dout.extent(1), &dtable(rows[t], 0));
   }

@@ -23,8 +23,8 @@ TEST_P(Embedding, LooksUpRows) {
     const Matrix table(11, width, 1), before(count, width, 2, 1);
     const auto rows = some_rows(count, 11);
     Matrix out(before), sum(before);
-    look_up(table.view, rows, 2, false, out.view);
-    look_up(table.view, rows, 2, true, sum.view);
+    embedding(table.view, rows, 2, false, out.view);
+    embedding(table.view, rows, 2, true, sum.view);
     for (int64_t t = 0; t < count; ++t) {
       for (int64_t c = 0; c < width; ++c) {
         ASSERT_EQ(out.view(t, c), 2 * table.view(rows[t], c));
@@ -43,7 +43,7 @@ TEST_P(Embedding, GradientsOfARowAreAddedInOrder) {
     for (const int threads : {1, 2, 3, 7}) {
       set_threads(threads);
       Matrix dtable(before), expected(before);
-      look_up_backward(dout.view, rows, 0.5f, dtable.view);
+      embedding_backward(dout.view, rows, 0.5f, dtable.view);
       for (int64_t t = 0; t < count; ++t) {
         for (int64_t c = 0; c < width; ++c) expected.view(rows[t], c) += 0.5f * dout.view(t, c);
       }
@@ -57,15 +57,15 @@ TEST(EmbeddingErrors, BadRowsAndShapesSayWhatWasExpected) {
   Matrix out(2, 3, 2), unchanged(out);
   for (const int32_t bad : {-1, 4}) {
     const std::vector<int32_t> rows = {0, bad};
-    expect_error("look_up: the table", [&] { look_up(table.view, rows, 1, false, out.view); });
-    expect_error("look_up_backward: the table",
-                 [&] { look_up_backward(table.view.rows(0, 2), rows, 1, out.view); });
+    expect_error("embedding: the table", [&] { embedding(table.view, rows, 1, false, out.view); });
+    expect_error("embedding_backward: the table",
+                 [&] { embedding_backward(table.view.rows(0, 2), rows, 1, out.view); });
   }
   EXPECT_TRUE(out.same_bits(unchanged));
   const std::vector<int32_t> rows = {0, 1};
-  expect_error("look_up: the shape", [&] { look_up(table.view, rows, 1, false, table.view); });
-  expect_error("look_up_backward: the shape",
-               [&] { look_up_backward(table.view, rows, 1, out.view); });
+  expect_error("embedding: the shape", [&] { embedding(table.view, rows, 1, false, table.view); });
+  expect_error("embedding_backward: the shape",
+               [&] { embedding_backward(table.view, rows, 1, out.view); });
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ void tile(const TileRows& a, const TilePanels<typename Weights::Element>& panels
     return hn::Set(d, kApart ? base[r / 4][r % 4 * a.stride] : base[0][r]);
   };
   for (int64_t k = a.depth; k > 0; --k) {
-    // A single panel is a single stream of memory, which the hardware does not fetch far ahead.
+    // A single panel is a single stream of memory, which the hardware does not prefetch far ahead.
     if constexpr (P == 1) __builtin_prefetch(b_row + kRowsAhead * panels.step);
     // The fewer of rows and vectors are kept in registers.
     if constexpr (R < kWidth) {
@@ -228,7 +228,7 @@ inline void end_narrow_tile(const float* sums, ptrdiff_t stride, int64_t rows, i
   }
 }
 
-/// Tiles of this depth take long enough for all of their sums to be fetched.
+/// Tiles of this depth take long enough for all of their sums to be prefetched.
 inline constexpr int64_t kDeep = 128;
 
 /// end.out[R, N] (+)= a[R, depth] · panels, in as few tiles as the registers allow. Moves `panels`
@@ -243,8 +243,8 @@ HWY_INLINE void multiply_strip(int64_t rows, const TileRows& a,
     const int64_t width = (wide ? choice.panels : 1) * kPanel;
     const auto multiply = wide ? choice.wide : choice.narrow;
     if (HWY_LIKELY(c + width <= columns)) {
-      const int64_t fetched = a.depth >= kDeep ? width : 1;
-      for (int64_t r = 0; r < rows; ++r) fetch_elements(end.out + r * end.stride, fetched);
+      const int64_t prefetched = a.depth >= kDeep ? width : 1;
+      for (int64_t r = 0; r < rows; ++r) prefetch_elements(end.out + r * end.stride, prefetched);
       multiply(a, panels, end);
     } else {
       alignas(64) float sums[kTileRows * kMaxTilePanels * kPanel];
@@ -360,13 +360,14 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
   do {
     depth = depth_part(depth.end, depth_all);
     const bool last = product.last && depth.end == depth_all;
-    const int64_t fetched = ceil_div(depth.size(), strips.count);  // of the next panel, by a strip
+    const int64_t prefetched =
+        ceil_div(depth.size(), strips.count);  // of the next panel, by a strip
     View<const float, 2> a = block(product.a, rows, depth);
     if (strips_copied) stage_columns(a, strips, copy);
     if constexpr (kLeft == Left::kRows) a = stage_rows(a, columns.size() <= group, copy);
     const int64_t tiles = strips.count * ceil_div(columns.size(), group);
-    Fetcher left_ahead(next_left(product, what, depth), tiles);
-    Fetcher right_ahead(next_right(product, what, depth), tiles);
+    Prefetcher left_ahead(next_left(product, what, depth), tiles);
+    Prefetcher right_ahead(next_right(product, what, depth), tiles);
     for (int64_t c = columns.begin; c < columns.end; c += group) {
       const Range part{c, std::min(c + group, columns.end)};
       const Element* const first = reinterpret_cast<const Element*>(product.panels) +
@@ -378,8 +379,8 @@ void multiply_block_of(const Product& product, const ProductBlock& what) {
         left_ahead.step();
         right_ahead.step();
         if (strips.count > 1 && part.end < columns.end) {
-          prefetch_rows(next, product.panel_step, s * fetched,
-                        std::min((s + 1) * fetched, depth.size()));
+          prefetch_rows(next, product.panel_step, s * prefetched,
+                        std::min((s + 1) * prefetched, depth.size()));
         }
         const Range out_rows{rows.begin + strip.begin, rows.begin + strip.end};
         const float* const residual = last && epilogue.residual.data() != nullptr

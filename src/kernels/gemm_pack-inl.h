@@ -1,5 +1,5 @@
-// Copies of matrices into the order that products read, and fetching them ahead. Compiled once per
-// SIMD target.
+// Copies of matrices into the order that products read, and prefetching them ahead. Compiled once
+// per SIMD target.
 #if defined(HEADWISE_KERNELS_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_KERNELS_GEMM_PACK_INL_H_
 #undef HEADWISE_KERNELS_GEMM_PACK_INL_H_
@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// What a copy reads soon: whole lines of `count` elements.
 template <class T>
-HWY_INLINE void fetch_elements(const T* from, int64_t count) {
+HWY_INLINE void prefetch_elements(const T* from, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(T);
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
 }
@@ -51,7 +51,7 @@ void transpose_fours(View<const T, 2> from, View<T, 2> to) {
   const auto [rows, columns] = from.shape();
   for (int64_t c = 0; c < columns; c += 4) {
     for (int64_t ahead = c + kAhead; ahead < std::min(c + kAhead + 4, columns); ++ahead) {
-      fetch_elements(&from(0, ahead), rows);
+      prefetch_elements(&from(0, ahead), rows);
     }
     for (int64_t r = 0; r < rows; r += 4) {
       transpose_4x4(&from(r, c), from.stride(1), &to(r, c), to.stride(0));
@@ -67,7 +67,7 @@ void copy_elements(View<const T, 2> from, View<T, 2> to) {
   if (from.stride(1) == 1) {
     constexpr int64_t kAhead = 2;
     for (int64_t r = 0; r < rows; ++r) {
-      if (r + kAhead < rows) fetch_elements(&from(r + kAhead, 0), columns);
+      if (r + kAhead < rows) prefetch_elements(&from(r + kAhead, 0), columns);
       std::copy_n(&from(r, 0), columns, &to(r, 0));
     }
     return;
@@ -102,7 +102,7 @@ void pack_panels(View<const T, 2> b, Range panels, T* to) {
   const int64_t count = std::max<int64_t>(0, whole - panels.begin);
   for (int64_t k = 0; k < depth && count > 0; ++k) {
     const T* const from = &b(k, panels.begin * kPanel);
-    if (k + kAhead < depth) fetch_elements(from + kAhead * b.stride(0), count * kPanel);
+    if (k + kAhead < depth) prefetch_elements(from + kAhead * b.stride(0), count * kPanel);
     for (int64_t p = 0; p < count; ++p) {  // of a fixed size: no call
       std::memcpy(to + p * size + k * kPanel, from + p * kPanel, kPanel * sizeof(T));
     }
@@ -113,9 +113,9 @@ void pack_panels(View<const T, 2> b, Range panels, T* to) {
 }
 
 /// Brings a matrix into L2, a part with every step, while something else is computed.
-class Fetcher {
+class Prefetcher {
  public:
-  Fetcher(View<const float, 2> matrix, int64_t steps) {
+  Prefetcher(View<const float, 2> matrix, int64_t steps) {
     const View<const float, 2> rows = contiguous_down(matrix) ? transposed(matrix) : matrix;
     data_ = rows.data();
     stride_ = rows.stride(0);

@@ -28,11 +28,10 @@ struct LayerMoments {
 HWY_INLINE LayerMoments layer_moments(const float* x, float epsilon, int64_t columns) {
   const RowTag d;
   const auto n = static_cast<double>(columns);
-  const auto row = [&](int64_t c, int64_t count)
-                       HEADWISE_LAMBDA { return load_some(x + c, count); };
+  const auto row = [&](int64_t c, int64_t count) HEADWISE_LAMBDA { return load_n(x + c, count); };
   const RowVec mean = hn::Set(d, static_cast<float>(sum_row(columns, row) / n));
   const auto centred = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return keep_some(hn::Sub(load_some(x + c, count), mean), count);
+    return keep_n(hn::Sub(load_n(x + c, count), mean), count);
   };
   const auto squared = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
     const RowVec v = centred(c, count);
@@ -48,9 +47,9 @@ void layer_norm_row(const float* x, const float* weight, const float* bias, floa
                     int64_t columns, float* out) {
   const LayerMoments moments = layer_moments(x, epsilon, columns);
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = moments.normalise(load_some(x + c, count));
-    const RowVec shift = bias == nullptr ? hn::Zero(RowTag()) : load_some(bias + c, count);
-    store_some(hn::MulAdd(v, load_some(weight + c, count), shift), out + c, count);
+    const RowVec v = moments.normalise(load_n(x + c, count));
+    const RowVec shift = bias == nullptr ? hn::Zero(RowTag()) : load_n(bias + c, count);
+    store_n(hn::MulAdd(v, load_n(weight + c, count), shift), out + c, count);
   });
 }
 
@@ -63,7 +62,7 @@ void layer_norm_rows(View<const float, 2> x, const float* weight, const float* b
 
 HWY_INLINE RowVec rms_scale(const float* x, float epsilon, int64_t columns) {
   const double squares = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = load_some(x + c, count);
+    const RowVec v = load_n(x + c, count);
     return hn::Mul(v, v);
   });
   const double mean = squares / static_cast<double>(columns);
@@ -73,8 +72,8 @@ HWY_INLINE RowVec rms_scale(const float* x, float epsilon, int64_t columns) {
 void rms_norm_row(const float* x, const float* weight, float epsilon, int64_t columns, float* out) {
   const RowVec scale = rms_scale(x, epsilon, columns);
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = hn::Mul(load_some(x + c, count), scale);
-    store_some(hn::Mul(v, load_some(weight + c, count)), out + c, count);
+    const RowVec v = hn::Mul(load_n(x + c, count), scale);
+    store_n(hn::Mul(v, load_n(weight + c, count)), out + c, count);
   });
 }
 
@@ -86,8 +85,8 @@ void rms_norm_rows(View<const float, 3> x, const float* weight, float epsilon, V
   }
 }
 
-HWY_INLINE void add_some(RowVec v, float* to, int64_t count) {
-  store_some(hn::Add(load_some(to, count), v), to, count);
+HWY_INLINE void add_n(RowVec v, float* to, int64_t count) {
+  store_n(hn::Add(load_n(to, count), v), to, count);
 }
 
 /// Gradients of one row; null for dweight or dbias leaves it out. With v the normalised row and g =
@@ -98,22 +97,22 @@ void layer_norm_backward_row(const float* x, const float* weight, float epsilon,
   const auto n = static_cast<double>(columns);
   const LayerMoments moments = layer_moments(x, epsilon, columns);
   const auto pull = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return hn::Mul(load_some(dy + c, count), load_some(weight + c, count));
+    return hn::Mul(load_n(dy + c, count), load_n(weight + c, count));
   };
   const double pulls = sum_row(columns, pull);
   const double stretches = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return hn::Mul(pull(c, count), moments.normalise(load_some(x + c, count)));
+    return hn::Mul(pull(c, count), moments.normalise(load_n(x + c, count)));
   });
   const RowVec mean_pull = hn::Set(d, static_cast<float>(pulls / n));
   const RowVec mean_stretch = hn::Set(d, static_cast<float>(stretches / n));
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = moments.normalise(load_some(x + c, count));
-    const RowVec gradient = load_some(dy + c, count);
-    if (dweight != nullptr) add_some(hn::Mul(gradient, v), dweight + c, count);
-    if (dbias != nullptr) add_some(gradient, dbias + c, count);
+    const RowVec v = moments.normalise(load_n(x + c, count));
+    const RowVec gradient = load_n(dy + c, count);
+    if (dweight != nullptr) add_n(hn::Mul(gradient, v), dweight + c, count);
+    if (dbias != nullptr) add_n(gradient, dbias + c, count);
     const RowVec moved = hn::NegMulAdd(v, mean_stretch, hn::Sub(pull(c, count), mean_pull));
-    const RowVec old = add ? load_some(dx + c, count) : hn::Zero(d);
-    store_some(hn::MulAdd(moved, moments.scale, old), dx + c, count);
+    const RowVec old = add ? load_n(dx + c, count) : hn::Zero(d);
+    store_n(hn::MulAdd(moved, moments.scale, old), dx + c, count);
   });
 }
 
@@ -132,19 +131,19 @@ void rms_norm_backward_row(const float* x, const float* weight, float epsilon, c
   const RowTag d;
   const RowVec scale = rms_scale(x, epsilon, columns);
   const auto pull = [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return hn::Mul(load_some(dy + c, count), load_some(weight + c, count));
+    return hn::Mul(load_n(dy + c, count), load_n(weight + c, count));
   };
   const double stretches = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return hn::Mul(pull(c, count), hn::Mul(load_some(x + c, count), scale));
+    return hn::Mul(pull(c, count), hn::Mul(load_n(x + c, count), scale));
   });
   const RowVec mean_stretch =
       hn::Set(d, static_cast<float>(stretches / static_cast<double>(columns)));
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec v = hn::Mul(load_some(x + c, count), scale);
-    if (dweight != nullptr) add_some(hn::Mul(load_some(dy + c, count), v), dweight + c, count);
+    const RowVec v = hn::Mul(load_n(x + c, count), scale);
+    if (dweight != nullptr) add_n(hn::Mul(load_n(dy + c, count), v), dweight + c, count);
     const RowVec moved = hn::NegMulAdd(v, mean_stretch, pull(c, count));
-    const RowVec old = add ? load_some(dx + c, count) : hn::Zero(d);
-    store_some(hn::MulAdd(moved, scale, old), dx + c, count);
+    const RowVec old = add ? load_n(dx + c, count) : hn::Zero(d);
+    store_n(hn::MulAdd(moved, scale, old), dx + c, count);
   });
 }
 

@@ -22,12 +22,12 @@ void rotate_heads(View<float, 2> x, const float* cosines, const float* sines, in
     float* const first = &x(h, 0);
     float* const second = first + pairs;
     for_vectors(pairs, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-      const RowVec a = load_some(first + c, count);
-      const RowVec b = load_some(second + c, count);
-      const RowVec cosine = load_some(cosines + c, count);
-      const RowVec sine = hn::Mul(load_some(sines + c, count), sign);
-      store_some(hn::NegMulAdd(b, sine, hn::Mul(a, cosine)), first + c, count);
-      store_some(hn::MulAdd(a, sine, hn::Mul(b, cosine)), second + c, count);
+      const RowVec a = load_n(first + c, count);
+      const RowVec b = load_n(second + c, count);
+      const RowVec cosine = load_n(cosines + c, count);
+      const RowVec sine = hn::Mul(load_n(sines + c, count), sign);
+      store_n(hn::NegMulAdd(b, sine, hn::Mul(a, cosine)), first + c, count);
+      store_n(hn::MulAdd(a, sine, hn::Mul(b, cosine)), second + c, count);
     });
   }
 }

@@ -102,24 +102,24 @@ TEST_P(Rotary, BackIsTheTransposeOfTheTurn) {
     const RotaryTable table(100, llama_frequencies(12), factor);
     const auto positions = scattered_positions(rows, 100);
     const Matrix x(rows, heads * width, 1), dy(rows, heads * width, 2);
-    Matrix turned(x), back(dy);
-    rotate(heads_of(turned, heads), positions, table);
+    Matrix rotated(x), back(dy);
+    rotate(heads_of(rotated, heads), positions, table);
     rotate_back(heads_of(back, heads), positions, table);
     EXPECT_TRUE(back.gaps_untouched());
     for (int64_t t = 0; t < rows; ++t) {
       double forward = 0, backward = 0;
       for (int64_t c = 0; c < heads * width; ++c) {
-        forward += double{dy.view(t, c)} * turned.view(t, c);
+        forward += double{dy.view(t, c)} * rotated.view(t, c);
         backward += double{back.view(t, c)} * x.view(t, c);
       }
       // Either side has heads * width products of numbers that are off by 3 factor ulp at most.
       EXPECT_NEAR(forward, backward, 2 * 3 * 0x1p-23 * factor * static_cast<double>(heads * width));
     }
     if (factor != 1) continue;
-    rotate_back(heads_of(turned, heads), positions, table);
+    rotate_back(heads_of(rotated, heads), positions, table);
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t c = 0; c < heads * width; ++c) {
-        EXPECT_NEAR(turned.view(t, c), x.view(t, c), 8 * 0x1p-23);
+        EXPECT_NEAR(rotated.view(t, c), x.view(t, c), 8 * 0x1p-23);
       }
     }
   }

@@ -23,7 +23,7 @@ using RowVec = hn::Vec<RowTag>;
 inline constexpr int64_t kRowLanes = HWY_LANES(float);
 
 /// The first `count` lanes from memory, touching nothing beyond them; `rest` in the others.
-HWY_INLINE RowVec load_some(const float* from, int64_t count, float rest = 0) {
+HWY_INLINE RowVec load_n(const float* from, int64_t count, float rest = 0) {
   const RowTag d;
   if (HWY_LIKELY(count == kRowLanes)) return hn::LoadU(d, from);
 #if HWY_TARGET <= HWY_AVX2
@@ -37,7 +37,7 @@ HWY_INLINE RowVec load_some(const float* from, int64_t count, float rest = 0) {
 #endif
 }
 
-HWY_INLINE void store_some(RowVec v, float* to, int64_t count) {
+HWY_INLINE void store_n(RowVec v, float* to, int64_t count) {
   const RowTag d;
   if (HWY_LIKELY(count == kRowLanes)) return hn::StoreU(v, d, to);
 #if HWY_TARGET <= HWY_AVX2
@@ -49,7 +49,7 @@ HWY_INLINE void store_some(RowVec v, float* to, int64_t count) {
 #endif
 }
 
-HWY_INLINE RowVec keep_some(RowVec v, int64_t count) {
+HWY_INLINE RowVec keep_n(RowVec v, int64_t count) {
   if (HWY_LIKELY(count == kRowLanes)) return v;
   return hn::IfThenElseZero(hn::FirstN(RowTag(), static_cast<size_t>(count)), v);
 }
@@ -102,7 +102,7 @@ HWY_INLINE float max_row(const float* row, int64_t columns) {
   const RowTag d;
   const RowVec most = fold(
       0, columns, hn::Set(d, kLowest),
-      [&](int64_t c, int64_t count) HEADWISE_LAMBDA { return load_some(row + c, count, kLowest); },
+      [&](int64_t c, int64_t count) HEADWISE_LAMBDA { return load_n(row + c, count, kLowest); },
       [](RowVec a, RowVec b) HEADWISE_LAMBDA { return hn::Max(a, b); });
   return hn::GetLane(hn::MaxOfLanes(d, most));
 }

@@ -29,7 +29,7 @@ inline float log_sum_exp_row(const float* row, int64_t columns) {
   const float most = max_row(row, columns);
   const float shift = std::isfinite(most) ? most : 0;
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    return keep_some(shifted_exp(load_some(row + c, count), hn::Set(RowTag(), shift)), count);
+    return keep_n(shifted_exp(load_n(row + c, count), hn::Set(RowTag(), shift)), count);
   });
   return static_cast<float>(shift + std::log(sum));
 }
@@ -41,13 +41,13 @@ inline void log_sum_exp_rows(View<const float, 2> x, float* out) {
 inline void softmax_row(float* row, int64_t columns) {
   const RowVec most = hn::Set(RowTag(), max_row(row, columns));
   const double sum = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    const RowVec e = keep_some(shifted_exp(load_some(row + c, count), most), count);
-    store_some(e, row + c, count);
+    const RowVec e = keep_n(shifted_exp(load_n(row + c, count), most), count);
+    store_n(e, row + c, count);
     return e;
   });
   const RowVec factor = hn::Set(RowTag(), static_cast<float>(1 / sum));
   for_vectors(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-    store_some(hn::Mul(load_some(row + c, count), factor), row + c, count);
+    store_n(hn::Mul(load_n(row + c, count), factor), row + c, count);
   });
 }
 
@@ -59,7 +59,7 @@ inline void softmax_rows(View<float, 2> x) {
 inline int64_t argmax_row(const float* row, int64_t columns) {
   const RowTag d;
   const bool ordered = sum_row(columns, [&](int64_t c, int64_t count) HEADWISE_LAMBDA {
-                         const auto nan = hn::IsNaN(load_some(row + c, count));
+                         const auto nan = hn::IsNaN(load_n(row + c, count));
                          return hn::IfThenElseZero(nan, hn::Set(d, 1.0f));
                        }) == 0;
   if (!ordered) {

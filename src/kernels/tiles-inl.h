@@ -118,11 +118,11 @@ HWY_INLINE void copy_row(Source source, int64_t r, int64_t columns, float factor
   for (; c < width; ++c) to[c] = 0;
 }
 
-/// Rows of a strided matrix are far apart in memory; this many ahead are fetched while one is
+/// Rows of a strided matrix are far apart in memory; this many ahead are prefetched while one is
 /// copied.
-constexpr int64_t kFetchAhead = 8;
+constexpr int64_t kPrefetchAhead = 8;
 
-HWY_INLINE void fetch_row(Source source, int64_t r, int64_t columns) {
+HWY_INLINE void prefetch_row(Source source, int64_t r, int64_t columns) {
   constexpr int64_t kLine = 64 / sizeof(float);
   const float* const row = source.data + r * source.row;
   for (int64_t c = 0; c < columns; c += kLine) hwy::Prefetch(row + c * source.column);
@@ -140,7 +140,7 @@ HWY_INLINE bool pack_rows(Source source, int64_t rows, int64_t columns, float* t
   const F32 d;
   Vec zeros0 = hn::Zero(d), zeros1 = hn::Zero(d);
   for (int64_t r = 0; r < rows; ++r) {
-    if (r + kFetchAhead < rows) fetch_row(source, r + kFetchAhead, columns);
+    if (r + kPrefetchAhead < rows) prefetch_row(source, r + kPrefetchAhead, columns);
     for_each_panel(columns, [&](int64_t c, auto vectors) HEADWISE_LAMBDA {
       constexpr int64_t width = vectors() * kLanes;
       const float* const from = source.data + r * source.row + c * source.column;
@@ -238,7 +238,7 @@ HWY_INLINE void pack_transposed(Source source, int64_t rows, int64_t columns, fl
     constexpr int64_t width = vectors() * kLanes;
     for (int64_t strip = 0; strip < width; strip += kLanes) {
       for (int64_t i = r + strip + kLanes; i < std::min(rows, r + strip + 2 * kLanes); ++i) {
-        fetch_row(source, i, columns);
+        prefetch_row(source, i, columns);
       }
       const Source part{source.data + (r + strip) * source.row, source.row, source.column};
       transpose_strip(part, std::clamp<int64_t>(rows - r - strip, 0, kLanes), columns, to + strip,

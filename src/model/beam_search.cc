@@ -85,7 +85,7 @@ class Beams {
 
 std::vector<Generated> beam_search(const Model& model, const TokenBatch& prompts,
                                    const TokenBatch& sources, const GenerateOptions& options) {
-  const int64_t B = prompts.texts(), beams = options.beams;
+  const int64_t B = prompts.sequences(), beams = options.beams;
   std::vector<Beams> texts(B, Beams(options));
   if (options.max_new_tokens == 0) return std::vector<Generated>(B);
   DecoderState state =

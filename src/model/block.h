@@ -15,7 +15,7 @@
 
 namespace headwise {
 
-/// An attention with what belongs to it.
+/// An attention with its config, norms and bias table.
 struct AttentionLayer {
   AttentionConfig config{};
   const AttentionSite* site = nullptr;
@@ -35,7 +35,7 @@ struct BlockScratch {
   RotaryTable rotary;
 };
 
-/// What all blocks of a stack see in one pass.
+/// The input that all blocks of a stack share in one pass.
 struct BlockInput {
   std::span<const int64_t> offsets{};    // of texts among the rows
   std::span<const int64_t> positions{};  // [T], of rows in their texts
@@ -48,8 +48,8 @@ struct BlockInput {
   bool whole = true;  // otherwise what follows the last attention of all is left out
 };
 
-/// Keys and values that outlive a step: those of the text so far, and those of the source.
-struct BlockMemory {
+/// Keys and values kept between decoding steps: of the text so far and of the source.
+struct BlockKvCache {
   KvCache self;
   MultiHeadAttention::Pass cross{};
 };
@@ -66,22 +66,22 @@ class Block {
         feed_forward_(std::move(feed_forward)),
         norm_(std::move(norm)) {}
 
-  /// x [T, C], the residual stream, becomes that after the block. With a memory the rows are the
-  /// newest of their texts.
+  /// Updates the residual stream x [T, C] in place. With a cache, the rows are the newest of their
+  /// sequences.
   void forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
-               BlockMemory* memory) const;
+               BlockKvCache* kv_cache) const;
   /// The same as far as its last attention: without feed-forward.
-  void attend_all(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                  BlockMemory* memory) const;
+  void attention_sublayers(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                           BlockKvCache* kv_cache) const;
 
-  /// The block in steps, for those who change what an attention says. sum [T, C] = x + attention of
+  /// The block in steps, for activation patching. sum [T, C] = x + attention of
   /// x, before a norm that comes behind it; of a parallel block with feed-forward. The outputs of
   /// its heads are `heads_of` afterwards.
   void attend(AttentionKind which, View<const float, 2> x, const BlockInput& input,
               BlockScratch& scratch, View<float, 2> sum) const;
   /// From such sums to what leaves the attention; and from there, or from the sums, to what leaves
   /// the block; in place.
-  void settle(AttentionKind attended, View<float, 2> sum) const;
+  void post_norm(AttentionKind attended, View<float, 2> sum) const;
   void feed_forward(View<float, 2> x, BlockScratch& scratch) const;
   void finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
               BlockScratch& scratch) const;
@@ -91,7 +91,7 @@ class Block {
 
   /// out [R, C]: what leaves the block at some rows of x [T, C], which stays as it is. `some` is
   /// the input with offsets and positions of these. Not of a mixture of heads.
-  void forward_some(View<const float, 2> x, const BlockInput& input, std::span<const int64_t> rows,
+  void forward_rows(View<const float, 2> x, const BlockInput& input, std::span<const int64_t> rows,
                     const BlockInput& some, BlockScratch& scratch, View<float, 2> out) const;
 
   const AttentionLayer& self() const { return self_; }
@@ -100,21 +100,21 @@ class Block {
  private:
   /// out by the epilogue = attention of x.
   void attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                   BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
-  void attend_some(View<const float, 2> x, const BlockInput& input, View<const float, 2> some_x,
+                   BlockKvCache* kv_cache, View<float, 2> out, const Epilogue& epilogue) const;
+  void attend_rows(View<const float, 2> x, const BlockInput& input, View<const float, 2> x_rows,
                    const BlockInput& some, BlockScratch& scratch, View<float, 2> out,
                    const Epilogue& epilogue) const;
   void attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                    BlockMemory* memory, View<float, 2> out, const Epilogue& epilogue) const;
+                    BlockKvCache* kv_cache, View<float, 2> out, const Epilogue& epilogue) const;
 
   /// How rows attend to those of their text.
   Attention self_attention(const BlockInput& input) const;
   /// What is done to queries and keys at these positions before they attend.
-  void place(View<float, 3> heads, const NormLayer& norm, std::span<const int64_t> positions,
-             const RotaryTable& rotary) const;
+  void apply_qk_norm_rope(View<float, 3> heads, const NormLayer& norm,
+                          std::span<const int64_t> positions, const RotaryTable& rotary) const;
   /// From what leaves self attention to what leaves cross attention, if there is one.
-  void ask_source(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                  BlockMemory* memory) const;
+  void cross_attention(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
+                       BlockKvCache* kv_cache) const;
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
   template <class F>

@@ -230,7 +230,7 @@ void read_llama(ConfigFields& fields, ModelConfig& config) {
   config.norm = NormKind::rms;
   config.norm_place = NormPlace::before;
   config.epsilon = fields.epsilon("rms_norm_eps", 1e-6);
-  config.gated = true;
+  config.glu = true;
   config.activation = fields.activation("hidden_act", "silu");
   config.qk_norm = type == "qwen3";
   const bool bias =
@@ -291,8 +291,8 @@ void read_t5(ConfigFields& fields, ModelConfig& config) {
   config.relative = {.buckets = fields.size("relative_attention_num_buckets", 32),
                      .max_distance = fields.size("relative_attention_max_distance", 128)};
   const std::string projection = fields.text("feed_forward_proj", "relu");
-  config.gated = projection.starts_with("gated-");
-  const std::string activation = config.gated ? projection.substr(6) : projection;
+  config.glu = projection.starts_with("gated-");
+  const std::string activation = config.glu ? projection.substr(6) : projection;
   const auto found = find_activation(projection == "gated-gelu" ? "gelu_new" : activation);
   if (!found) {
     fields.object().refuse("feed_forward_proj", "the activation function is not known",

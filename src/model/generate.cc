@@ -130,7 +130,7 @@ void check(const Model& model, const GenerateOptions& options) {
 /// Greedy, or by drawing; all texts in step.
 std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
                              const TokenBatch& sources, const GenerateOptions& options) {
-  const int64_t B = prompts.texts();
+  const int64_t B = prompts.sequences();
   std::vector<Generated> results(B);
   if (options.max_new_tokens == 0) return results;
   std::vector<Random> random;
@@ -170,7 +170,7 @@ std::vector<Generated> write(const Model& model, const TokenBatch& prompts,
 
 int64_t longest(const TokenBatch& batch) {
   int64_t longest = 0;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     longest = std::max(longest, batch.offsets[b + 1] - batch.offsets[b]);
   }
   return longest;
@@ -178,7 +178,7 @@ int64_t longest(const TokenBatch& batch) {
 
 std::vector<int64_t> last_rows(const TokenBatch& batch) {
   std::vector<int64_t> rows;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     if (batch.offsets[b] < batch.offsets[b + 1]) rows.push_back(batch.offsets[b + 1] - 1);
   }
   return rows;
@@ -213,9 +213,9 @@ std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
   if (model.config().encoder_decoder()) {
     sources = std::exchange(prompts, {});
     const std::vector<int32_t> start{decoder_start(model.config(), options)};
-    for (int64_t b = 0; b < texts.texts(); ++b) prompts.add(start);
+    for (int64_t b = 0; b < texts.sequences(); ++b) prompts.add(start);
   }
-  for (int64_t b = 0; b < prompts.texts(); ++b) {
+  for (int64_t b = 0; b < prompts.sequences(); ++b) {
     if (prompts.offsets[b] == prompts.offsets[b + 1]) {
       throw Error({.what = "an empty prompt has no next token",
                    .where = fmt::format("text {}", b),

@@ -11,7 +11,7 @@
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/embedding.h"
-#include "headwise/kernels/gated.h"
+#include "headwise/kernels/glu.h"
 #include "headwise/kernels/norm.h"
 #include "io/to_float.h"
 
@@ -98,24 +98,25 @@ Embedding::Embedding(const Buffer& table, int64_t rows, int64_t width)
   table_ = std::make_shared<const TensorBytes>(std::move(bytes));
 }
 
-void Embedding::look_up(std::span<const int32_t> index, float scale, bool add,
-                        View<float, 2> out) const {
+void Embedding::gather(std::span<const int32_t> index, float scale, bool add,
+                       View<float, 2> out) const {
   if (dtype_ == Dtype::kF32) {
     const auto* const table = reinterpret_cast<const float*>(table_->data());
-    return headwise::look_up(View<const float, 2>(table, {rows_, width_}), index, scale, add, out);
+    return headwise::embedding(View<const float, 2>(table, {rows_, width_}), index, scale, add,
+                               out);
   }
   const size_t bytes = width_ * byte_size(dtype_);
   Buffer row(width_);
   const int32_t first = 0;
   for (size_t i = 0; i < index.size(); ++i) {
     if (index[i] < 0 || index[i] >= rows_) {
-      throw Error({.what = "look_up: the table has no such row",
+      throw Error({.what = "embedding: the table has no such row",
                    .got = fmt::format("{}", index[i]),
                    .expected = fmt::format("0 to {}", rows_ - 1)});
     }
     const std::span<const std::byte> stored = table_->span();
     to_float(dtype_, stored.subspan(index[i] * bytes, bytes), row.span());
-    headwise::look_up(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
+    headwise::embedding(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
   }
 }
 
@@ -148,7 +149,7 @@ void FeedForward::operator()(View<const float, 2> x, View<float, 2> out, const E
     if (has_gate) {
       const View<float, 2> gates(gate_room, {end - begin, F});
       gate_(x.rows(begin, end), gates);
-      gate(gates, hidden, activation_, hidden);
+      glu(gates, hidden, activation_, hidden);
     }
     Epilogue part = epilogue;
     if (part.residual.data() != nullptr) part.residual = part.residual.rows(begin, end);

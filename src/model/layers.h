@@ -72,7 +72,7 @@ class Embedding {
   Embedding(const Buffer& table, int64_t rows, int64_t width);
 
   /// out(i) = scale * table(index[i]), or added to what is there.
-  void look_up(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
+  void gather(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
 
   bool exists() const { return rows_ > 0; }
   int64_t rows() const { return rows_; }

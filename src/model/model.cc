@@ -42,17 +42,17 @@ std::vector<int64_t> positions_of(std::span<const int64_t> offsets, const Decode
 
 }  // namespace
 
-AttentionObserver* ForwardObserver::watch(const AttentionSite&, const Attention&) {
+AttentionObserver* ForwardObserver::attention_observer(const AttentionSite&, const Attention&) {
   return nullptr;
 }
-void ForwardObserver::attended(const AttentionSite&, const Attention&, const MultiHeadAttention&,
-                               View<float, 3>, View<const float, 2>) {}
+void ForwardObserver::on_z(const AttentionSite&, const Attention&, const MultiHeadAttention&,
+                           View<float, 3>, View<const float, 2>) {}
 bool ForwardObserver::wants_heads() const { return true; }
 
-bool ForwardObserver::wants_projected() const { return false; }
+bool ForwardObserver::wants_attn_out() const { return false; }
 bool ForwardObserver::wants_hidden() const { return true; }
-void ForwardObserver::projected(const AttentionSite&, View<const float, 2>) {}
-void ForwardObserver::reached(Side, int64_t, View<const float, 2>) {}
+void ForwardObserver::on_attn_out(const AttentionSite&, View<const float, 2>) {}
+void ForwardObserver::on_resid_post(Side, int64_t, View<const float, 2>) {}
 
 void TokenBatch::add(std::span<const int32_t> text, std::span<const int32_t> text_types) {
   if (!text_types.empty() || !types.empty()) {
@@ -94,27 +94,27 @@ Activations gather(View<const float, 2> rows, std::span<const int64_t> indices) 
 }
 
 Activations Model::Parts::run(const Stack& stack, const TokenBatch& batch, BlockInput input,
-                              DecoderState* state, std::span<BlockMemory> memories) {
+                              DecoderState* state, std::span<BlockKvCache> kv_caches) {
   batch.check();
   const std::vector<int64_t> positions = positions_of(batch.offsets, state);
-  const bool stretched =
-      state == nullptr && !positions.empty() && stretches(std::ranges::max(positions) + 1);
-  if (stretched && batch.texts() > 1) return run_apart(stack, batch, input);
-  check_tokens(config, stack.side(), batch, positions, stretched);
+  const bool dynamic_ntk =
+      state == nullptr && !positions.empty() && needs_dynamic_ntk(std::ranges::max(positions) + 1);
+  if (dynamic_ntk && batch.sequences() > 1) return run_apart(stack, batch, input);
+  check_tokens(config, stack.side(), batch, positions, dynamic_ntk);
   input.positions = positions;
-  if (stretched) {
+  if (dynamic_ntk) {
     BlockScratch own;
-    own.rotary = stretched_rotary(batch.rows());
-    return stack.forward(batch, input, own, memories);
+    own.rotary = dynamic_ntk_rotary(batch.rows());
+    return stack.forward(batch, input, own, kv_caches);
   }
   Lease lease(*this);
   grow_rotary(lease.scratch(), positions);
-  return stack.forward(batch, input, lease.scratch(), memories);
+  return stack.forward(batch, input, lease.scratch(), kv_caches);
 }
 
 Activations Model::Parts::run_first(const TokenBatch& batch, const ForwardOptions& options,
                                     bool whole) {
-  check_gates(options.gates, sites, batch.texts());
+  check_gates(options.gates, sites, batch.sequences());
   return run(first(), batch, {.options = &options, .whole = whole}, nullptr, {});
 }
 
@@ -124,7 +124,7 @@ Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
   ForwardOptions options = *input.options;
   BlockInput of_text = input;
   of_text.options = &options;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     const int64_t begin = batch.offsets[b], end = batch.offsets[b + 1];
     if (begin == end) continue;
     if (input.options->gates.extent(0) > 1) options.gates = input.options->gates.rows(b, b + 1);
@@ -138,7 +138,7 @@ Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
   return rows;
 }
 
-RotaryTable Model::Parts::stretched_rotary(int64_t length) const {
+RotaryTable Model::Parts::dynamic_ntk_rotary(int64_t length) const {
   return RotaryTable(length, dynamic_frequencies(config.rotary, config.max_positions, length));
 }
 
@@ -152,8 +152,8 @@ void Model::Parts::grow_rotary(BlockScratch& scratch, std::span<const int64_t> p
 }
 
 struct DecoderState::Parts {
-  std::vector<BlockMemory> memories;  // one per block
-  std::vector<int64_t> lengths;       // of the texts
+  std::vector<BlockKvCache> kv_caches;  // one per block
+  std::vector<int64_t> lengths;         // of the texts
   std::vector<int64_t> source_offsets;
 
   int64_t per_source() const {
@@ -167,25 +167,25 @@ DecoderState::DecoderState(DecoderState&&) noexcept = default;
 DecoderState& DecoderState::operator=(DecoderState&&) noexcept = default;
 DecoderState::~DecoderState() = default;
 
-int64_t DecoderState::texts() const { return static_cast<int64_t>(parts_->lengths.size()); }
+int64_t DecoderState::sequences() const { return static_cast<int64_t>(parts_->lengths.size()); }
 int64_t DecoderState::length(int64_t text) const { return parts_->lengths[text]; }
 
 void DecoderState::reorder(std::span<const int64_t> from) {
-  const bool fits =
-      std::ranges::all_of(from, [&](int64_t source) { return source >= 0 && source < texts(); });
-  if (!fits || std::ssize(from) != texts()) {
+  const bool fits = std::ranges::all_of(
+      from, [&](int64_t source) { return source >= 0 && source < sequences(); });
+  if (!fits || std::ssize(from) != sequences()) {
     refuse("sequences cannot be put in this order", fmt::format("[{}]", fmt::join(from, ", ")),
-           fmt::format("{} numbers from 0 to {}", texts(), texts() - 1));
+           fmt::format("{} numbers from 0 to {}", sequences(), sequences() - 1));
   }
   const int64_t per_source = parts_->per_source();
-  for (int64_t b = 0; parts_->source_offsets.size() > 1 && b < texts(); ++b) {
+  for (int64_t b = 0; parts_->source_offsets.size() > 1 && b < sequences(); ++b) {
     if (from[b] / per_source == b / per_source) continue;
     refuse("a sequence cannot change its source", fmt::format("{} for {}", from[b], b),
            fmt::format("one of the same {}", per_source));
   }
   std::vector<int64_t> lengths;
   for (const int64_t source : from) lengths.push_back(parts_->lengths[source]);
-  for (BlockMemory& memory : parts_->memories) memory.self.reorder(from);
+  for (BlockKvCache& kv_cache : parts_->kv_caches) kv_cache.self.reorder(from);
   parts_->lengths = std::move(lengths);
 }
 
@@ -229,19 +229,19 @@ const MultiHeadAttention& Model::layer(int64_t site) const {
   return at.kind == AttentionKind::cross ? block.cross()->attention : block.self().attention;
 }
 
-Activations Model::hidden(const TokenBatch& batch, const ForwardOptions& options) const {
+Activations Model::forward(const TokenBatch& batch, const ForwardOptions& options) const {
   return parts_->run_first(batch, options, wants_hidden(options));
 }
 
-Activations Model::hidden(const TokenBatch& source, const TokenBatch& target,
-                          const ForwardOptions& options) const {
+Activations Model::forward(const TokenBatch& source, const TokenBatch& target,
+                           const ForwardOptions& options) const {
   if (!config().encoder_decoder()) {
     refuse("the model has no encoder and decoder", config().model_type, "marian or t5",
            "give it one text");
   }
-  if (source.texts() != target.texts()) {
-    refuse("sources and targets are not as many", fmt::format("{}", target.texts()),
-           fmt::format("{}", source.texts()));
+  if (source.sequences() != target.sequences()) {
+    refuse("sources and targets are not as many", fmt::format("{}", target.sequences()),
+           fmt::format("{}", source.sequences()));
   }
   const Activations encoded = parts_->run_first(source, options, true);
   return parts_->run(parts_->decoder, target,
@@ -272,7 +272,7 @@ Activations Model::word_embeddings(Side side, std::span<const int32_t> ids) cons
            side == Side::encoder ? "decoder" : "encoder");
   }
   Activations words(std::ssize(ids), config().embedding_width);
-  stack.word().look_up(ids, 1, false, words.rows);
+  stack.word().gather(ids, 1, false, words.rows);
   return words;
 }
 
@@ -299,23 +299,23 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
   state->lengths.resize(texts);
   for (const Block& block : parts_->decoder.blocks()) {
     const MultiHeadAttentionShape& s = block.self().attention.shape();
-    state->memories.push_back({.self = KvCache({.sequences = texts,
-                                                .capacity = capacity,
-                                                .kv_heads = s.K,
-                                                .head_dim = s.D,
-                                                .value_dim = s.Dv,
-                                                .key_heads = s.key_heads})});
+    state->kv_caches.push_back({.self = KvCache({.sequences = texts,
+                                                 .capacity = capacity,
+                                                 .kv_heads = s.K,
+                                                 .head_dim = s.D,
+                                                 .value_dim = s.Dv,
+                                                 .key_heads = s.key_heads})});
   }
   if (config().encoder_decoder()) {
-    if (source.texts() == 0 || texts % source.texts() != 0) {
+    if (source.sequences() == 0 || texts % source.sequences() != 0) {
       refuse("the sequences do not divide among the sources", fmt::format("{}", texts),
-             fmt::format("a multiple of {}", source.texts()));
+             fmt::format("a multiple of {}", source.sequences()));
     }
     state->source_offsets = source.offsets;
     const Activations encoded = parts_->run_first(source, options, true);
-    for (size_t layer = 0; layer < state->memories.size(); ++layer) {
+    for (size_t layer = 0; layer < state->kv_caches.size(); ++layer) {
       parts_->decoder.blocks()[layer].cross()->attention.project_source(
-          encoded.rows, state->memories[layer].cross);
+          encoded.rows, state->kv_caches[layer].cross);
     }
   }
   return DecoderState(std::move(state));
@@ -324,16 +324,16 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
 Activations Model::step(const TokenBatch& tokens, DecoderState& state,
                         const ForwardOptions& options) const {
   DecoderState::Parts& parts = *state.parts_;
-  if (parts.memories.empty() || parts.memories.size() != parts_->decoder.blocks().size()) {
-    refuse("the state is of another model", fmt::format("{} layers", parts.memories.size()),
+  if (parts.kv_caches.empty() || parts.kv_caches.size() != parts_->decoder.blocks().size()) {
+    refuse("the state is of another model", fmt::format("{} layers", parts.kv_caches.size()),
            fmt::format("{}", parts_->decoder.blocks().size()));
   }
   tokens.check();
-  if (tokens.texts() != state.texts()) {
-    refuse("a step is not for every sequence", fmt::format("{}", tokens.texts()),
-           fmt::format("{}", state.texts()));
+  if (tokens.sequences() != state.sequences()) {
+    refuse("a step is not for every sequence", fmt::format("{}", tokens.sequences()),
+           fmt::format("{}", state.sequences()));
   }
-  check_gates(options.gates, attentions(), tokens.texts());
+  check_gates(options.gates, attentions(), tokens.sequences());
   std::vector<int64_t> cross_offsets;
   const int64_t per_source = parts.per_source();
   for (size_t source = 0; source < parts.source_offsets.size(); ++source) {
@@ -342,8 +342,8 @@ Activations Model::step(const TokenBatch& tokens, DecoderState& state,
   Activations rows = parts_->run(
       parts_->decoder, tokens,
       {.cross_offsets = cross_offsets, .source_offsets = parts.source_offsets, .options = &options},
-      &state, parts.memories);
-  for (int64_t b = 0; b < tokens.texts(); ++b) {
+      &state, parts.kv_caches);
+  for (int64_t b = 0; b < tokens.sequences(); ++b) {
     parts.lengths[b] += tokens.offsets[b + 1] - tokens.offsets[b];
   }
   return rows;

@@ -46,7 +46,7 @@ struct Model::Parts {
 
   /// Runs a stack; `state` only in steps.
   Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,
-                  DecoderState* state, std::span<BlockMemory> memories);
+                  DecoderState* state, std::span<BlockKvCache> kv_caches);
 
   /// The encoder, or the decoder if there is none.
   Activations run_first(const TokenBatch& batch, const ForwardOptions& options, bool whole);
@@ -55,11 +55,11 @@ struct Model::Parts {
   Activations run_apart(const Stack& stack, const TokenBatch& batch, const BlockInput& input);
 
   /// Whether a text is so long that its rotary angles are scaled by its length.
-  bool stretches(int64_t length) const {
+  bool needs_dynamic_ntk(int64_t length) const {
     return config.rotary.dynamic_factor > 0 && length > config.max_positions;
   }
   /// The angles of such a text.
-  RotaryTable stretched_rotary(int64_t length) const;
+  RotaryTable dynamic_ntk_rotary(int64_t length) const;
   void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const;
 };
 

@@ -8,7 +8,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
-#include "model/pick_rows.h"
+#include "model/gather_rows.h"
 
 namespace headwise {
 namespace {
@@ -71,7 +71,7 @@ struct Projection {
   View<float, 2> dx;  // or none
   bool add_to_dx;
   View<float, 2> dweights;  // or none
-  bool blank;               // dweights are all 0
+  bool grad_is_zero;        // dweights are all 0
   View<float, 1> dbias;     // or none
 };
 
@@ -80,15 +80,15 @@ void backward(const Projection& linear) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
   }
   if (linear.dweights.data() != nullptr) {
-    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.blank});
+    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.grad_is_zero});
   }
   if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
 }
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights, Weights how)
-    : weights_(std::move(weights)), packed_(how == Weights::packed) {
+MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights, Weights storage)
+    : weights_(std::move(weights)), packed_(storage == Weights::packed) {
   if (!packed_) return;
   input_ = PackedWeights(shape().cross ? weights_.query() : weights_.in_proj());
   if (shape().cross) source_ = PackedWeights(weights_.key_value());
@@ -133,7 +133,7 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
   multiply(x, weights_.query(), input_, to, {.bias = weights_.query_bias()});
 }
 
-void MultiHeadAttention::project_some(View<const float, 2> x, View<const float, 2> some,
+void MultiHeadAttention::project_rows(View<const float, 2> x, View<const float, 2> some,
                                       Pass& pass) const {
   check_inputs(x, {});
   check_shape("some", some.shape(), {some.extent(0), shape().C});
@@ -161,19 +161,19 @@ void MultiHeadAttention::point_source(View<float, 2> rows, Pass& pass) const {
   pass.v = heads_of(rows, s.keys(), s.K, s.Dv);
 }
 
-void MultiHeadAttention::attend(Attention how, Pass& pass, AttentionObserver* observer) const {
+void MultiHeadAttention::attend(Attention params, Pass& pass, AttentionObserver* observer) const {
   check_pass(pass);
-  how.q = pass.q;
-  how.k = pass.k;
-  how.v = pass.v;
-  attend_groups(how, pass, observer);
+  params.q = pass.q;
+  params.k = pass.k;
+  params.v = pass.v;
+  attend_groups(params, pass, observer);
 }
 
-void MultiHeadAttention::attend(Attention how, Pass& pass, const KvCache& cache,
+void MultiHeadAttention::attend(Attention params, Pass& pass, const KvCache& cache,
                                 AttentionObserver* observer) const {
   check_pass(pass);
-  how.q = pass.q;
-  const CachedAttention cached(how, cache);
+  params.q = pass.q;
+  const CachedAttention cached(params, cache);
   attend_groups(cached.attention(), pass, observer);
 }
 
@@ -184,23 +184,23 @@ void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue e
   multiply(joined(pass.z), weights_.output(), output_, out, epilogue);
 }
 
-void MultiHeadAttention::output_some(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
+void MultiHeadAttention::output_rows(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
                                      Epilogue epilogue) const {
   check_pass(pass);
   check_shape("out", out.shape(), {std::ssize(rows), shape().C});
   check_increasing(rows, pass.z.extent(0));
   const View<float, 2> z = joined(pass.z);
-  pass.some = room(pass.some_heads, std::ssize(rows), z.extent(1));
-  pick_rows(z, rows, pass.some);
+  pass.some = room(pass.row_heads, std::ssize(rows), z.extent(1));
+  gather_rows(z, rows, pass.some);
   epilogue.bias = weights_.output_bias();
   multiply(pass.some, weights_.output(), output_, out, epilogue);
 }
 
 void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,
-                                 const Attention& how, Pass& pass, View<float, 2> out,
+                                 const Attention& params, Pass& pass, View<float, 2> out,
                                  const Epilogue& epilogue) const {
   project(x, source, pass);
-  attend(how, pass);
+  attend(params, pass);
   output(pass, out, epilogue);
 }
 
@@ -213,7 +213,7 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
   backward_output(joined(pass.z), dout, joined(pass.dz), gradients);
 }
 
-void MultiHeadAttention::backward_output_some(std::span<const int64_t> rows,
+void MultiHeadAttention::backward_output_rows(std::span<const int64_t> rows,
                                               View<const float, 2> dout, Pass& pass,
                                               const WeightGradients& gradients) const {
   check_pass(pass);
@@ -222,10 +222,10 @@ void MultiHeadAttention::backward_output_some(std::span<const int64_t> rows,
   check_increasing(rows, pass.z.extent(0));
   check_shape("some", pass.some.shape(), {std::ssize(rows), shape().H * shape().Dv},
               "output_some comes first, with the same rows");
-  const View<float, 2> dsome = room_like(pass.some_dheads, pass.some);
+  const View<float, 2> dsome = room_like(pass.row_dheads, pass.some);
   backward_output(pass.some, dout, dsome, gradients);
   pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
-  spread_rows(dsome, rows, joined(pass.dz));
+  scatter_rows(dsome, rows, joined(pass.dz));
 }
 
 void MultiHeadAttention::backward_output(View<const float, 2> z, View<const float, 2> dout,
@@ -237,11 +237,12 @@ void MultiHeadAttention::backward_output(View<const float, 2> z, View<const floa
             .dx = dz,
             .add_to_dx = false,
             .dweights = gradients.matrix(&MultiHeadAttentionWeights::output),
-            .blank = gradients.blank,
+            .grad_is_zero = gradients.grad_is_zero,
             .dbias = gradients.vector(&MultiHeadAttentionWeights::output_bias)});
 }
 
-void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGradients more) const {
+void MultiHeadAttention::backward_attend(Attention params, Pass& pass,
+                                         AttentionGradients more) const {
   check_pass(pass);
   check_shape("dz", pass.dz.shape(), pass.z.shape(), "backward_output comes first");
   if (!shape().cross && pass.q.extent(0) != pass.k.extent(0)) {
@@ -259,10 +260,10 @@ void MultiHeadAttention::backward_attend(Attention how, Pass& pass, AttentionGra
   pass.dq = more.dq = heads_of(columns(all, 0, q), 0, s.learned(), s.D);
   pass.dk = more.dk = heads_of(source, 0, s.key_heads, s.D);
   pass.dv = more.dv = heads_of(source, s.keys(), s.K, s.Dv);
-  how.q = pass.q;
-  how.k = pass.k;
-  how.v = pass.v;
-  backward_groups(how, pass, more);
+  params.q = pass.q;
+  params.k = pass.k;
+  params.v = pass.v;
+  backward_groups(params, pass, more);
 }
 
 void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
@@ -293,7 +294,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
               .dweights = gradients.matrix(&W::query),
-              .blank = gradients.blank,
+              .grad_is_zero = gradients.grad_is_zero,
               .dbias = gradients.vector(&W::query_bias)});
     backward({.x = source,
               .weights = weights_.key_value(),
@@ -301,7 +302,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dsource,
               .add_to_dx = inputs.add_to_dsource,
               .dweights = gradients.matrix(&W::key_value),
-              .blank = gradients.blank,
+              .grad_is_zero = gradients.grad_is_zero,
               .dbias = gradients.vector(&W::key_value_bias)});
   } else {
     backward({.x = x,
@@ -310,7 +311,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
               .dweights = gradients.matrix(&W::in_proj),
-              .blank = gradients.blank,
+              .grad_is_zero = gradients.grad_is_zero,
               .dbias = gradients.vector(&W::in_proj_bias)});
   }
 }

@@ -180,26 +180,26 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   const View<const float, 2> narrow(problem.x.data(), {12, 5});
   std::vector<float> numbers(12 * 6);
   const View<float, 2> out(numbers.data(), {12, 6});
-  const Attention how = problem.how();
-  expect_refused("q", [&] { layer.attend(how, pass); });
+  const Attention params = problem.attention_params();
+  expect_refused("q", [&] { layer.attend(params, pass); });
   expect_refused("x", [&] { layer.project(narrow, {}, pass); });
   expect_refused("source", [&] { layer.project(x, x, pass); });
-  layer.forward(x, {}, how, pass, out);
+  layer.forward(x, {}, params, pass, out);
   expect_refused("out", [&] { layer.output(pass, out.rows(0, 3)); });
-  expect_refused("q", [&] { MultiHeadAttention(std::move(*other.weights)).attend(how, pass); });
-  expect_refused("dz", [&] { layer.backward_attend(how, pass); });
+  expect_refused("q", [&] { MultiHeadAttention(std::move(*other.weights)).attend(params, pass); });
+  expect_refused("dz", [&] { layer.backward_attend(params, pass); });
   expect_refused("dout", [&] { layer.backward_output(narrow, pass, {.to = &gradients}); });
   const std::vector<int64_t> twice = {0, 3, 3}, beyond = {0, 3, 12}, rows = {0, 3, 5};
-  expect_refused("rows", [&] { layer.output_some(twice, pass, out.rows(0, 3)); });
-  expect_refused("rows", [&] { layer.output_some(beyond, pass, out.rows(0, 3)); });
-  expect_refused("out", [&] { layer.output_some(rows, pass, out); });
+  expect_refused("rows", [&] { layer.output_rows(twice, pass, out.rows(0, 3)); });
+  expect_refused("rows", [&] { layer.output_rows(beyond, pass, out.rows(0, 3)); });
+  expect_refused("out", [&] { layer.output_rows(rows, pass, out); });
   expect_refused(
-      "some", [&] { layer.backward_output_some(rows, out.rows(0, 3), pass, {.to = &gradients}); });
+      "some", [&] { layer.backward_output_rows(rows, out.rows(0, 3), pass, {.to = &gradients}); });
   MultiHeadAttentionWeights foreign(other.config);
   expect_refused("gradients", [&] { layer.backward_output(out, pass, {.to = &foreign}); });
   layer.backward_output(out, pass, {.to = &gradients});
   expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, {.to = &gradients}); });
-  layer.backward_attend(how, pass);
+  layer.backward_attend(params, pass);
   expect_refused("x",
                  [&] { layer.backward_project(x.rows(0, 3), {}, pass, {}, {.to = &gradients}); });
   expect_refused("dx", [&] {
@@ -210,7 +210,7 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   });
   layer.backward_project(x, {}, pass, {}, {.to = &gradients});
   layer.project(x, {}, pass);  // what backward left there is of the rows before
-  expect_refused("dz", [&] { layer.backward_attend(how, pass); });
+  expect_refused("dz", [&] { layer.backward_attend(params, pass); });
   expect_refused("dq", [&] { layer.backward_project(x, {}, pass, {}, {.to = &gradients}); });
 }
 
@@ -219,12 +219,12 @@ TEST(MultiHeadAttentionSteps, OnlyPlainWeightsCanChange) {
   problem.draw(1);
   const LayerAnswers expected = solve(problem);
   using Weights = MultiHeadAttention::Weights;
-  for (const Weights how : {Weights::packed, Weights::plain}) {
-    const MultiHeadAttention layer(MultiHeadAttentionWeights(problem.config), how);
+  for (const Weights storage : {Weights::packed, Weights::plain}) {
+    const MultiHeadAttention layer(MultiHeadAttentionWeights(problem.config), storage);
     MultiHeadAttention::Pass pass;
     EXPECT_NE(solve(layer, problem, pass).out, expected.out);
     std::ranges::copy(problem.weights->all(), layer.weights().all().begin());
-    EXPECT_EQ(solve(layer, problem, pass).out == expected.out, how == Weights::plain);
+    EXPECT_EQ(solve(layer, problem, pass).out == expected.out, storage == Weights::plain);
   }
 }
 

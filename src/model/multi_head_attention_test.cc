@@ -237,9 +237,9 @@ TEST_P(MultiHeadAttentionTest, GradientsAddUpAndInputGradientsIfAsked) {
     MultiHeadAttentionWeights gradients = layer.weights().zeros();
     std::vector<float> dx(T * 12, 1.0f), dsource(cross ? S * 5 : 0, 1.0f);
     for (int i = 0; i < 2; ++i) {
-      const MultiHeadAttention::WeightGradients to{.to = &gradients, .blank = i == 0};
+      const MultiHeadAttention::WeightGradients to{.to = &gradients, .grad_is_zero = i == 0};
       layer.backward_output(problem.dout_view(), pass, to);
-      layer.backward_attend(problem.how(), pass);
+      layer.backward_attend(problem.attention_params(), pass);
       MultiHeadAttention::InputGradients inputs{
           .dx = {dx.data(), {T, 12}}, .add_to_dx = true, .add_to_dsource = true};
       if (cross) inputs.dsource = {dsource.data(), {S, 5}};
@@ -276,18 +276,18 @@ TEST_P(MultiHeadAttentionTest, RowsThatAreNotWantedCountAsThoseWithoutAGradient)
   MultiHeadAttentionWeights gradients[2] = {layer.weights().zeros(), layer.weights().zeros()};
   for (const bool narrow : {false, true}) {
     MultiHeadAttention::Pass pass;
-    layer.forward(problem.x_view(), {}, problem.how(), pass, {all.data(), {T, 12}});
+    layer.forward(problem.x_view(), {}, problem.attention_params(), pass, {all.data(), {T, 12}});
     const MultiHeadAttention::WeightGradients to{.to = &gradients[narrow]};
     if (narrow) {
-      layer.output_some(rows, pass, out);
+      layer.output_rows(rows, pass, out);
       for (int64_t i = 0; i < R; ++i) {
         EXPECT_TRUE(std::equal(&out(i, 0), &out(i, 0) + 12, &all[rows[i] * 12]));
       }
-      layer.backward_output_some(rows, {dsome.data(), {R, 12}}, pass, to);
+      layer.backward_output_rows(rows, {dsome.data(), {R, 12}}, pass, to);
     } else {
       layer.backward_output({dall.data(), {T, 12}}, pass, to);
     }
-    layer.backward_attend(problem.how(), pass);
+    layer.backward_attend(problem.attention_params(), pass);
     dx[narrow].resize(T * 12);
     layer.backward_project(problem.x_view(), {}, pass, {.dx = {dx[narrow].data(), {T, 12}}}, to);
   }
@@ -304,8 +304,8 @@ TEST_P(MultiHeadAttentionTest, OutputAddsAResidual) {
   const MultiHeadAttention layer(std::move(*problem.weights));
   MultiHeadAttention::Pass pass;
   std::vector<float> out(plain.out.size());
-  layer.forward(problem.x_view(), {}, problem.how(), pass, {out.data(), {problem.T(), 12}},
-                {.residual = problem.x_view()});
+  layer.forward(problem.x_view(), {}, problem.attention_params(), pass,
+                {out.data(), {problem.T(), 12}}, {.residual = problem.x_view()});
   for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], plain.out[i] + problem.x[i]);
 }
 

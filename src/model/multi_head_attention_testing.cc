@@ -311,11 +311,11 @@ LayerProblem& LayerProblem::draw(uint64_t seed) {
   return *this;
 }
 
-Attention LayerProblem::how() const {
-  Attention how{.q_offsets = q_offsets, .k_offsets = k_offsets, .k_lengths = k_lengths};
-  how.mask.causal = causal;
-  if (!gates.empty()) how.gates = {gates.data(), {1, static_cast<int64_t>(gates.size())}};
-  return how;
+Attention LayerProblem::attention_params() const {
+  Attention params{.q_offsets = q_offsets, .k_offsets = k_offsets, .k_lengths = k_lengths};
+  params.mask.causal = causal;
+  if (!gates.empty()) params.gates = {gates.data(), {1, static_cast<int64_t>(gates.size())}};
+  return params;
 }
 
 double rotary_angle(int64_t position, int64_t pair) {
@@ -349,7 +349,7 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
   a.dx.resize(T * s.C);
   a.dsource.resize(s.cross ? S * s.Cs : 0);
   a.dgates.resize(problem.gates.size());
-  const Attention how = problem.how();
+  const Attention params = problem.attention_params();
   const auto& k_offsets = problem.k_offsets.empty() ? problem.q_offsets : problem.k_offsets;
   const auto turn = [&](const View<float, 3>& q, const View<float, 3>& k, int direction) {
     if (!problem.rotary) return;
@@ -358,16 +358,16 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
   };
   layer.project(problem.x_view(), problem.source_view(), pass);
   turn(pass.q, pass.k, 1);
-  layer.attend(how, pass);
+  layer.attend(params, pass);
   layer.output(pass, {a.out.data(), {T, s.C}});
 
   MultiHeadAttentionWeights gradients = layer.weights().zeros();
   AttentionGradients more;
-  if (!a.dgates.empty()) more.dgates = {a.dgates.data(), how.gates.shape()};
+  if (!a.dgates.empty()) more.dgates = {a.dgates.data(), params.gates.shape()};
   MultiHeadAttention::InputGradients inputs{.dx = {a.dx.data(), {T, s.C}}};
   if (s.cross) inputs.dsource = {a.dsource.data(), {S, s.Cs}};
   layer.backward_output(problem.dout_view(), pass, {.to = &gradients});
-  layer.backward_attend(how, pass, more);
+  layer.backward_attend(params, pass, more);
   turn(pass.dq, pass.dk, -1);
   layer.backward_project(problem.x_view(), problem.source_view(), pass, inputs, {.to = &gradients});
   a.dweights.assign(gradients.all().begin(), gradients.all().end());
@@ -376,11 +376,11 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
 
 LayerAnswers solve(const LayerProblem& problem) {
   using Weights = MultiHeadAttention::Weights;
-  const auto solve_by = [&](Weights how) {
+  const auto solve_by = [&](Weights storage) {
     MultiHeadAttentionWeights weights = problem.weights->zeros();
     std::ranges::copy(problem.weights->all(), weights.all().begin());
     MultiHeadAttention::Pass pass;
-    return solve(MultiHeadAttention(std::move(weights), how), problem, pass);
+    return solve(MultiHeadAttention(std::move(weights), storage), problem, pass);
   };
   LayerAnswers answers = solve_by(Weights::packed);
   EXPECT_EQ(solve_by(Weights::plain).out, answers.out);

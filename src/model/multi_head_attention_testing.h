@@ -128,7 +128,7 @@ struct LayerProblem {
     if (k_offsets.empty()) return {};
     return {source.data(), {S(), *config.source_width}};
   }
-  Attention how() const;
+  Attention attention_params() const;
 };
 
 /// Rotates pairs (c, c + D/2) of every head of row t by angle(t's position in its sequence, c);

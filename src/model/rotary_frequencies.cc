@@ -37,7 +37,7 @@ double positive(const JsonObject& rope, std::string_view name, double otherwise)
   return rope.has(name) ? positive(rope, name) : otherwise;
 }
 
-/// Llama 3.1: low frequencies are stretched, high ones kept, those between interpolated.
+/// Llama 3.1: low frequencies are scaled, high ones kept, those between interpolated.
 void scale_llama3(const JsonObject& rope, int64_t max_positions, std::vector<float>& frequencies) {
   const auto factor = static_cast<float>(positive(rope, "factor"));
   const double low = positive(rope, "low_freq_factor"), high = positive(rope, "high_freq_factor");
@@ -87,8 +87,8 @@ double scale_yarn(const JsonObject& rope, int64_t width, double theta, int64_t m
   if (low == high) high += 0.001;
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0., 1.);
-    const double stretched = frequencies[i] / factor;
-    frequencies[i] = static_cast<float>(stretched * ramp + frequencies[i] * (1 - ramp));
+    const double scaled = frequencies[i] / factor;
+    frequencies[i] = static_cast<float>(scaled * ramp + frequencies[i] * (1 - ramp));
   }
   return attention_factor;
 }
@@ -110,10 +110,10 @@ void check_names(const JsonObject& rope) {
 std::vector<float> dynamic_frequencies(const RotaryConfig& rotary, int64_t max_positions,
                                        int64_t tokens) {
   const double factor = rotary.dynamic_factor, width = static_cast<double>(rotary.width);
-  const double stretch =
+  const double growth =
       static_cast<double>(std::max(tokens, max_positions)) / static_cast<double>(max_positions);
   return plain_frequencies(
-      rotary.width, rotary.theta * std::pow(factor * stretch - (factor - 1), width / (width - 2)));
+      rotary.width, rotary.theta * std::pow(factor * growth - (factor - 1), width / (width - 2)));
 }
 
 RotaryConfig read_rotary(ConfigFields& fields, int64_t head_dim, int64_t max_positions,

@@ -98,7 +98,7 @@ RoutedAttention::RoutedAttention(const MultiHeadAttention& all, RoutingConfig ro
   }
 }
 
-View<const float, 2> RoutedAttention::choose(View<const float, 2> x, const Attention& how,
+View<const float, 2> RoutedAttention::choose(View<const float, 2> x, const Attention& params,
                                              Scratch& scratch) const {
   const int64_t T = x.extent(0), R = router_.outputs();
   const int64_t H = std::ssize(always_) + std::ssize(heads_);
@@ -106,7 +106,7 @@ View<const float, 2> RoutedAttention::choose(View<const float, 2> x, const Atten
   linear(x, router_, p);
   softmax(p);
   const View<float, 2> gates(scratch.gates.at_least(T * H), {T, H});
-  choose_heads(routing_, p, how, gates);
+  choose_heads(routing_, p, params, gates);
   return gates;
 }
 
@@ -127,9 +127,9 @@ void RoutedAttention::add(const Rows& rows, View<float, 2> out, Scratch& scratch
 void RoutedAttention::add_head(const Head& head, const Rows& rows, View<float, 2> out,
                                Scratch& scratch) const {
   std::vector<int64_t> used, offsets = {0}, positions;
-  for (size_t b = 0; b + 1 < rows.how.q_offsets.size(); ++b) {
-    for (int64_t t = rows.how.q_offsets[b]; t < rows.how.q_offsets[b + 1]; ++t) {
-      if (rows.how.gates(t, head.index) == 0) continue;
+  for (size_t b = 0; b + 1 < rows.params.q_offsets.size(); ++b) {
+    for (int64_t t = rows.params.q_offsets[b]; t < rows.params.q_offsets[b + 1]; ++t) {
+      if (rows.params.gates(t, head.index) == 0) continue;
       used.push_back(t);
       positions.push_back(rows.positions[t]);
     }
@@ -142,26 +142,26 @@ void RoutedAttention::add_head(const Head& head, const Rows& rows, View<float, 2
   const View<float, 2> gates(scratch.head_gates.at_least(n), {n, 1});
   for (int64_t i = 0; i < n; ++i) {
     std::copy_n(&rows.x(used[i], 0), s.C, &x(i, 0));
-    gates(i, 0) = rows.how.gates(used[i], head.index);
+    gates(i, 0) = rows.params.gates(used[i], head.index);
   }
   const View<float, 2> queries(scratch.queries.at_least(n * s.D), {n, s.D});
   Epilogue bias;
   if (head.query_bias.size() > 0) bias.bias = head.query_bias.view({s.D});
   linear(x, head.query, queries, bias);
 
-  Attention how = rows.how;
-  how.q = View<const float, 3>(queries.data(), {n, 1, s.D});
+  Attention params = rows.params;
+  params.q = View<const float, 3>(queries.data(), {n, 1, s.D});
   if (rows.prepare) rows.prepare({queries.data(), {n, 1, s.D}}, positions);
-  how.k = head_of(rows.how.k, head.kv);
-  how.v = head_of(rows.how.v, head.kv);
-  if (how.k_offsets.empty()) how.k_offsets = rows.how.q_offsets;
-  how.q_offsets = offsets;
-  how.positions = positions;  // the default ones are of rows without gaps
-  how.kv_head = {};
-  how.gates = gates;
-  how.gate_scope = GateScope::kRow;
+  params.k = head_of(rows.params.k, head.kv);
+  params.v = head_of(rows.params.v, head.kv);
+  if (params.k_offsets.empty()) params.k_offsets = rows.params.q_offsets;
+  params.q_offsets = offsets;
+  params.positions = positions;  // the default ones are of rows without gaps
+  params.kv_head = {};
+  params.gates = gates;
+  params.gate_scope = GateScope::kRow;
   const View<float, 2> z(scratch.z.at_least(n * s.Dv), {n, s.Dv});
-  attention_forward(how, {z.data(), {n, 1, s.Dv}});
+  attention_forward(params, {z.data(), {n, 1, s.Dv}});
 
   const View<float, 2> share(scratch.out.at_least(n * s.C), {n, s.C});
   linear(z, head.output, share);

@@ -27,7 +27,7 @@ class RoutedAttention {
   struct Rows {
     View<const float, 2> x{};              // [T, C]
     std::span<const int64_t> positions{};  // [T], in their texts
-    Attention how{};                       // with keys, values and the gates that choose made
+    Attention params{};                    // with keys, values and the gates that choose made
     Prepare prepare{};
   };
 
@@ -35,8 +35,9 @@ class RoutedAttention {
   RoutedAttention(const MultiHeadAttention& all, RoutingConfig routing,
                   View<const float, 2> router);
 
-  /// Gates [T, H] for rows x, which keep those of `how`.
-  View<const float, 2> choose(View<const float, 2> x, const Attention& how, Scratch& scratch) const;
+  /// Gates [T, H] for rows x, which keep those of `params`.
+  View<const float, 2> choose(View<const float, 2> x, const Attention& params,
+                              Scratch& scratch) const;
 
   /// The heads that all rows use, with keys and values of all heads.
   const MultiHeadAttention& shared() const { return shared_; }

@@ -7,8 +7,8 @@
 
 namespace headwise {
 
-int64_t gate_row(const Attention& how, int64_t b, int64_t t) {
-  switch (how.gate_scope) {
+int64_t gate_row(const Attention& params, int64_t b, int64_t t) {
+  switch (params.gate_scope) {
     case GateScope::kHead:
       return 0;
     case GateScope::kSequence:
@@ -20,14 +20,14 @@ int64_t gate_row(const Attention& how, int64_t b, int64_t t) {
 }
 
 std::vector<int64_t> choose_heads(const RoutingConfig& routing, View<const float, 2> p,
-                                  const Attention& how, View<float, 2> gates) {
+                                  const Attention& params, View<float, 2> gates) {
   const int64_t R = p.extent(1), H = gates.extent(1);
   std::vector<int32_t> order(R);
   std::vector<int64_t> chosen(R);
-  for (int64_t b = 0; b + 1 < std::ssize(how.q_offsets); ++b) {
-    for (int64_t t = how.q_offsets[b]; t < how.q_offsets[b + 1]; ++t) {
+  for (int64_t b = 0; b + 1 < std::ssize(params.q_offsets); ++b) {
+    for (int64_t t = params.q_offsets[b]; t < params.q_offsets[b + 1]; ++t) {
       for (int64_t h = 0; h < H; ++h) {
-        gates(t, h) = how.gates.data() == nullptr ? 1 : how.gates(gate_row(how, b, t), h);
+        gates(t, h) = params.gates.data() == nullptr ? 1 : params.gates(gate_row(params, b, t), h);
       }
       std::iota(order.begin(), order.end(), 0);
       std::ranges::partial_sort(order, order.begin() + routing.active, [&](int32_t i, int32_t j) {

@@ -13,12 +13,12 @@
 
 namespace headwise {
 
-/// The gates [T, H] that rows of likelihoods p [T, R] make of the gates of `how`, if it has any.
+/// The gates [T, H] that rows of likelihoods p [T, R] make of the gates of `params`, if it has any.
 /// Returns how many rows chose each routed head.
 std::vector<int64_t> choose_heads(const RoutingConfig& routing, View<const float, 2> p,
-                                  const Attention& how, View<float, 2> gates);
+                                  const Attention& params, View<float, 2> gates);
 
-/// The row of the gates of `how` that row t of sequence b has.
-int64_t gate_row(const Attention& how, int64_t b, int64_t t);
+/// The row of the gates of `params` that row t of sequence b has.
+int64_t gate_row(const Attention& params, int64_t b, int64_t t);
 
 }  // namespace headwise

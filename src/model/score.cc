@@ -36,10 +36,10 @@ std::vector<float> token_nll(const Model& model, View<const float, 2> hidden,
 std::vector<float> next_token_nll(const Model& model, const TokenBatch& batch,
                                   const ForwardOptions& options) {
   check_task(model, Task::causal_lm);
-  const Activations hidden = model.hidden(batch, options);
+  const Activations hidden = model.forward(batch, options);
   std::vector<int64_t> rows;  // that predict a token
   std::vector<int32_t> tokens;
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     for (int64_t row = batch.offsets[b]; row + 1 < batch.offsets[b + 1]; ++row) {
       rows.push_back(row);
       tokens.push_back(batch.ids[row + 1]);
@@ -61,14 +61,14 @@ std::vector<float> target_nll(const Model& model, const TokenBatch& source,
   }
   target.check();
   TokenBatch input = target;  // shifted by one
-  for (int64_t b = 0; b < target.texts(); ++b) {
+  for (int64_t b = 0; b < target.sequences(); ++b) {
     if (target.offsets[b] == target.offsets[b + 1]) continue;
     std::copy(target.ids.begin() + target.offsets[b],
               target.ids.begin() + target.offsets[b + 1] - 1,
               input.ids.begin() + target.offsets[b] + 1);
     input.ids[target.offsets[b]] = *model.config().decoder_start;
   }
-  return token_nll(model, model.hidden(source, input, options).rows, target.ids);
+  return token_nll(model, model.forward(source, input, options).rows, target.ids);
 }
 
 }  // namespace headwise

@@ -59,11 +59,11 @@ class StackReader {
   FeedForward feed_forward(int64_t layer) const {
     const int64_t C = config_.width, F = stack_.intermediate;
     const bool bias = config_.feed_forward_bias;
-    const auto up = config_.gated ? naming_.stack().gated_up : naming_.stack().up;
-    return {linear(naming_.in_layer(layer, up), F, C, bias),
-            config_.gated ? linear(naming_.in_layer(layer, naming_.stack().gate), F, C, bias)
-                          : Linear(),
-            linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
+    const auto up = config_.glu ? naming_.stack().glu_up : naming_.stack().up;
+    return {
+        linear(naming_.in_layer(layer, up), F, C, bias),
+        config_.glu ? linear(naming_.in_layer(layer, naming_.stack().gate), F, C, bias) : Linear(),
+        linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
   }
 
   Embedding word() const { return {reader_, take_word(config_, side_, naming_, reader_)}; }
@@ -96,10 +96,10 @@ class StackReader {
 
   /// [rows, columns] as nn.Linear has it, however it is stored.
   Matrix matrix(const std::string& name, int64_t rows, int64_t columns) const {
-    const bool turned = naming_.model().transposed;
+    const bool transposed = naming_.model().transposed;
     const TensorInfo& tensor =
-        turned ? reader_.take(name, {columns, rows}) : reader_.take(name, {rows, columns});
-    return {reader_.floats(tensor), rows, columns, turned};
+        transposed ? reader_.take(name, {columns, rows}) : reader_.take(name, {rows, columns});
+    return {reader_.floats(tensor), rows, columns, transposed};
   }
 
   Buffer bias(const std::string& name, int64_t size) const {
@@ -136,15 +136,16 @@ class StackReader {
     Matrix fused = matrix(name(names.query, ".weight"), q + k + v, s.C);
     Buffer fused_bias = bias(name(names.query, ".bias"), q + k + v);
     if (naming_.model().storage == ProjectionStorage::fused_per_head) {
-      fused.floats = heads_apart(fused.floats.data(), s.C, s);
-      if (fused_bias.size() > 0) fused_bias = heads_apart(fused_bias.data(), 1, s);
+      fused.floats = deinterleave_qkv(fused.floats.data(), s.C, s);
+      if (fused_bias.size() > 0) fused_bias = deinterleave_qkv(fused_bias.data(), 1, s);
     }
     weights.set(FusedProjections{.in_proj = fused.view(), .in_proj_bias = vector_of(fused_bias)},
                 to);
   }
 
   /// From the query, key and value rows of every head in turn to all queries, all keys, all values.
-  static Buffer heads_apart(const float* rows, int64_t columns, const MultiHeadAttentionShape& s) {
+  static Buffer deinterleave_qkv(const float* rows, int64_t columns,
+                                 const MultiHeadAttentionShape& s) {
     Buffer apart(3 * s.H * s.D * columns);
     const int64_t part = s.D * columns;
     for (int64_t h = 0; h < s.H; ++h) {
@@ -226,13 +227,13 @@ Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
 Activations Stack::embed(const TokenBatch& batch, std::span<const int64_t> positions) const {
   const int64_t T = batch.rows();
   Activations words(T, config_->embedding_width);
-  word_.look_up(batch.ids, config_->embedding_scale, false, words.rows);
+  word_.gather(batch.ids, config_->embedding_scale, false, words.rows);
   if (position_.exists()) {
-    position_.look_up(position_rows(*config_, batch, positions), 1, true, words.rows);
+    position_.gather(position_rows(*config_, batch, positions), 1, true, words.rows);
   }
   if (token_type_.exists()) {
     const std::vector<int32_t> zeros(batch.types.empty() ? T : 0);
-    token_type_.look_up(batch.types.empty() ? zeros : batch.types, 1, true, words.rows);
+    token_type_.gather(batch.types.empty() ? zeros : batch.types, 1, true, words.rows);
   }
   if (embedding_norm_.exists()) embedding_norm_(words.rows, words.rows);
   if (embedding_projection_.outputs() == 0) return words;
@@ -242,20 +243,20 @@ Activations Stack::embed(const TokenBatch& batch, std::span<const int64_t> posit
 }
 
 Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScratch& scratch,
-                           std::span<BlockMemory> memories) const {
+                           std::span<BlockKvCache> kv_caches) const {
   ForwardObserver* const observer = input.options->observer;
   Activations x = embed(batch, input.positions);
   input.offsets = batch.offsets;
   input.buckets = buckets_;
-  if (observer != nullptr) observer->reached(side_, -1, x.rows);
+  if (observer != nullptr) observer->on_resid_post(side_, -1, x.rows);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-    BlockMemory* const memory = memories.empty() ? nullptr : &memories[layer];
+    BlockKvCache* const kv_cache = kv_caches.empty() ? nullptr : &kv_caches[layer];
     if (!input.whole && layer + 1 == blocks_.size()) {
-      blocks_[layer].attend_all(x.rows, input, scratch, memory);
+      blocks_[layer].attention_sublayers(x.rows, input, scratch, kv_cache);
       return {};
     }
-    blocks_[layer].forward(x.rows, input, scratch, memory);
-    if (observer != nullptr) observer->reached(side_, static_cast<int64_t>(layer), x.rows);
+    blocks_[layer].forward(x.rows, input, scratch, kv_cache);
+    if (observer != nullptr) observer->on_resid_post(side_, static_cast<int64_t>(layer), x.rows);
   }
   finish(x.rows);
   return x;

@@ -22,7 +22,7 @@ class Stack {
   /// The rows of a pass, from token ids to the last hidden states. `positions` [T] are those of the
   /// rows in their texts. `memories`, if any, one per block. No rows if the input is not whole.
   Activations forward(const TokenBatch& batch, BlockInput input, BlockScratch& scratch,
-                      std::span<BlockMemory> memories) const;
+                      std::span<BlockKvCache> kv_caches) const;
 
   // The steps of it, for passes that stop between blocks.
   Activations embed(const TokenBatch& batch, std::span<const int64_t> positions) const;

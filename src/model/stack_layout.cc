@@ -89,12 +89,12 @@ const AttentionSite* site_of_head(std::span<const AttentionSite> sites, int64_t 
   return nullptr;
 }
 
-void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates) {
+void set_gates(Attention& params, const AttentionSite& site, View<const float, 2> gates) {
   if (gates.data() == nullptr) return;
-  how.gates = {gates.data() + site.first * gates.stride(1),
-               {gates.extent(0), std::ssize(site.heads)},
-               gates.strides()};
-  how.gate_scope = gates.extent(0) == 1 ? GateScope::kHead : GateScope::kSequence;
+  params.gates = {gates.data() + site.first * gates.stride(1),
+                  {gates.extent(0), std::ssize(site.heads)},
+                  gates.strides()};
+  params.gate_scope = gates.extent(0) == 1 ? GateScope::kHead : GateScope::kSequence;
 }
 
 void check_gates(View<const float, 2> gates, std::span<const AttentionSite> sites, int64_t texts) {
@@ -122,8 +122,8 @@ std::vector<int32_t> position_rows(const ModelConfig& config, const TokenBatch& 
 }
 
 void check_tokens(const ModelConfig& config, Side side, const TokenBatch& batch,
-                  std::span<const int64_t> positions, bool stretched) {
-  const int64_t longest = stretched ? 0 : config.max_positions;
+                  std::span<const int64_t> positions, bool dynamic_ntk) {
+  const int64_t longest = dynamic_ntk ? 0 : config.max_positions;
   const int64_t vocabulary = stack_vocabulary(config, side);
   for (int64_t row = 0; row < batch.rows(); ++row) {
     if (batch.ids[row] < 0 || batch.ids[row] >= vocabulary) {

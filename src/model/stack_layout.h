@@ -60,7 +60,7 @@ const AttentionSite& site_of(std::span<const AttentionSite> sites, Side side, At
 const AttentionSite* site_of_head(std::span<const AttentionSite> sites, int64_t head);
 
 /// Gives an attention its gates, out of those of the whole model.
-void set_gates(Attention& how, const AttentionSite& site, View<const float, 2> gates);
+void set_gates(Attention& params, const AttentionSite& site, View<const float, 2> gates);
 
 /// Throws Error unless gates, if any, are one per head for all texts or for each.
 void check_gates(View<const float, 2> gates, std::span<const AttentionSite> sites, int64_t texts);
@@ -72,6 +72,6 @@ std::vector<int32_t> position_rows(const ModelConfig& config, const TokenBatch& 
 /// Throws Error for a text that is longer than the model's positions, unless those can be
 /// stretched, or an id or a type that it does not know.
 void check_tokens(const ModelConfig& config, Side side, const TokenBatch& batch,
-                  std::span<const int64_t> positions, bool stretched);
+                  std::span<const int64_t> positions, bool dynamic_ntk);
 
 }  // namespace headwise

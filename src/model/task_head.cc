@@ -143,13 +143,13 @@ Activations TaskHead::beside_mean(std::span<const int32_t> tokens) const {
     std::vector<int32_t> ids(std::min(kRowsAtOnce, table_.rows() - begin));
     std::iota(ids.begin(), ids.end(), static_cast<int32_t>(begin));
     Activations part(std::ssize(ids), width);
-    table_.look_up(ids, scale_, false, part.rows);
+    table_.gather(ids, scale_, false, part.rows);
     for (int64_t row = 0; row < std::ssize(ids); ++row) {
       for (int64_t c = 0; c < width; ++c) mean[c] += part.rows(row, c);
     }
   }
   Activations result(std::ssize(tokens), width);
-  table_.look_up(tokens, scale_, false, result.rows);
+  table_.gather(tokens, scale_, false, result.rows);
   for (int64_t row = 0; row < std::ssize(tokens); ++row) {
     for (int64_t c = 0; c < width; ++c) {
       result.rows(row, c) -= static_cast<float>(mean[c] / static_cast<double>(table_.rows()));

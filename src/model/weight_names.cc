@@ -101,7 +101,7 @@ WeightNames llama_names() {
                                .query_norm = "self_attn.q_norm",
                                .key_norm = "self_attn.k_norm"},
                       .gate = "mlp.gate_proj",
-                      .gated_up = "mlp.up_proj",
+                      .glu_up = "mlp.up_proj",
                       .down = "mlp.down_proj",
                       .feed_forward_norm = "post_attention_layernorm",
                       .final_norm = "norm",
@@ -147,7 +147,7 @@ WeightNames t5_names() {
                .norm = "layer.0.layer_norm"},
       .up = "layer.1.DenseReluDense.wi",
       .gate = "layer.1.DenseReluDense.wi_0",
-      .gated_up = "layer.1.DenseReluDense.wi_1",
+      .glu_up = "layer.1.DenseReluDense.wi_1",
       .down = "layer.1.DenseReluDense.wo",
       .feed_forward_norm = "layer.1.layer_norm",
       .final_norm = "encoder.final_layer_norm",
@@ -162,7 +162,7 @@ WeightNames t5_names() {
                          .norm = "layer.1.layer_norm"};
   names.decoder.up = "layer.2.DenseReluDense.wi";
   names.decoder.gate = "layer.2.DenseReluDense.wi_0";
-  names.decoder.gated_up = "layer.2.DenseReluDense.wi_1";
+  names.decoder.glu_up = "layer.2.DenseReluDense.wi_1";
   names.decoder.down = "layer.2.DenseReluDense.wo";
   names.decoder.feed_forward_norm = "layer.2.layer_norm";
   names.decoder.final_norm = "decoder.final_layer_norm";
@@ -265,7 +265,7 @@ TaskNames task_names(const ModelConfig& config, const std::string& prefix) {
     case Task::classify:
       return classify_names(config, prefix);
     case Task::classify_tokens: {
-      const bool score = config.gated && config.encoder.layers() == 0;  // the Llama family
+      const bool score = config.glu && config.encoder.layers() == 0;  // the Llama family
       return {.output = score ? "score" : "classifier"};
     }
     case Task::answer:

@@ -27,7 +27,7 @@ struct AttentionNames {
 struct StackNames {
   std::string_view layer{};  // "encoder.layer.{}.", the braces standing for its number
   AttentionNames self{}, cross{};
-  std::string_view up{}, gate{}, gated_up{}, down{};  // `up` alone, or `gate` and `gated_up`
+  std::string_view up{}, gate{}, glu_up{}, down{};  // `up` alone, or `gate` and `glu_up`
   std::string_view feed_forward_norm{};
   std::string_view final_norm{};
   std::string_view word{}, position{}, relative_bias{};

@@ -50,12 +50,12 @@ const TensorInfo& WeightReader::take(const std::string& name, const std::vector<
          .hint = near.empty() ? "" : fmt::format("the checkpoint has, for instance, {}", near)});
   }
   if (tensor->shape != shape) {
-    std::vector<int64_t> turned(shape.rbegin(), shape.rend());
+    std::vector<int64_t> transposed(shape.rbegin(), shape.rend());
     throw Error({.what = "a tensor does not have the shape that config.json gives it",
                  .where = name,
                  .got = to_string(tensor->shape),
                  .expected = to_string(shape),
-                 .hint = tensor->shape == turned ? "it is transposed" : ""});
+                 .hint = tensor->shape == transposed ? "it is transposed" : ""});
   }
   used_.insert(tensor->name);
   return *tensor;

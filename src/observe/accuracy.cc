@@ -24,7 +24,7 @@ Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline) {
   return {.value = share, .n = n, .interval = wilson_interval(share, n, kZ), .baseline = baseline};
 }
 
-std::vector<uint8_t> heads_within_text(const WatchContext& context) {
+std::vector<uint8_t> heads_within_text(const MetricContext& context) {
   std::vector<uint8_t> heads(context.model.heads());
   for (const AttentionSite& site : context.model.attentions()) {
     if (site.kind == AttentionKind::cross) continue;
@@ -74,7 +74,7 @@ std::optional<BestHead> Answers::best(std::span<const uint8_t> heads, const Mode
   return best;
 }
 
-void report(const Answers& answers, const WatchContext& context, std::span<const uint8_t> heads,
+void report(const Answers& answers, const MetricContext& context, std::span<const uint8_t> heads,
             std::span<Measures> measures, Evidence& evidence) {
   answers.add_to(heads, measures);
   if (auto best = answers.best(heads, context.model)) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 
@@ -22,7 +22,7 @@ Measure accuracy(int64_t right, int64_t n, std::optional<double> baseline = {});
 
 /// The heads [heads of the model] that are asked for and attend from words of the text to words of
 /// the text: not those of a decoder that reads another one, nor cross attention.
-std::vector<uint8_t> heads_within_text(const WatchContext& context);
+std::vector<uint8_t> heads_within_text(const MetricContext& context);
 
 /// Whether any head of an attention is among them.
 bool has_any(const AttentionSite& site, std::span<const uint8_t> heads);
@@ -52,7 +52,7 @@ struct Answers {
 };
 
 /// Adds measures and the best head to where they belong.
-void report(const Answers& answers, const WatchContext& context, std::span<const uint8_t> heads,
+void report(const Answers& answers, const MetricContext& context, std::span<const uint8_t> heads,
             std::span<Measures> measures, Evidence& evidence);
 
 }  // namespace headwise

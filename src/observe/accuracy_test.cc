@@ -41,7 +41,7 @@ TEST(Accuracy, ChoosesTheBestHeadOnOneHalfAndMeasuresItOnTheOther) {
 TEST(Accuracy, IsAskedOfHeadsThatReadTheText) {
   const Model model = load_golden_model("marian");
   const ObservedCorpus corpus;
-  WatchContext context{.model = model, .corpus = corpus};
+  MetricContext context{.model = model, .corpus = corpus};
   const std::vector<uint8_t> heads = heads_within_text(context);
   for (int64_t h = 0; h < model.heads(); ++h) {
     EXPECT_EQ(heads[h] != 0, head_name(model, h).starts_with("enc")) << head_name(model, h);

@@ -1,11 +1,11 @@
-// alignment: whether cross attention looks at the words that a word translates.
+// alignment: whether cross attention attends to the words that a word translates.
 #include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
 
 #include "observe/accuracy.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 namespace {
@@ -28,7 +28,7 @@ std::vector<AlignedItem> items_of(const ObservedText& text, int64_t ahead) {
 /// Answers of heads beside the best fixed offset, which goes from rows to source tokens.
 class AlignedRows {
  public:
-  AlignedRows(std::string name, int64_t ahead, const WatchContext& context)
+  AlignedRows(std::string name, int64_t ahead, const MetricContext& context)
       : answers{.name = std::move(name),
                 .right = std::vector<Answers::Halves>(context.model.heads())},
         ahead_(ahead) {
@@ -64,9 +64,9 @@ class AlignedRows {
   std::vector<int64_t> first_;  // of each text, the number of its first item
 };
 
-class Alignment : public Watcher {
+class Alignment : public HeadMetric {
  public:
-  explicit Alignment(const WatchContext& context)
+  explicit Alignment(const MetricContext& context)
       : context_(context),
         heads_(context.model.heads()),
         kinds_{AlignedRows("alignment", 1, context), AlignedRows("alignment_read", 0, context)} {
@@ -80,20 +80,20 @@ class Alignment : public Watcher {
 
   bool has_items() const { return kinds_[1].answers.all() > 0; }
 
-  bool watches_weights() const override { return true; }
+  bool wants_weights() const override { return true; }
 
-  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+  void begin(const MetricBatch& batch) override { batch_ = &batch; }
 
-  void watch(const AttentionSite& site, const Attention& attention,
-             AttentionObserver& observer) override {
+  void on_attention(const AttentionSite& site, const Attention& attention,
+                    AttentionObserver& observer) override {
     if (!has_any(site, heads_)) return;
     const int64_t rows = attention.q_offsets.back(), heads = std::ssize(site.heads);
     largest_.resize(rows * heads);
     observer.largest = {largest_.data(), {rows, heads}};
   }
 
-  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
-                View<const float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
+            View<const float, 3>, View<const float, 2>) override {
     if (!has_any(site, heads_)) return;
     const View<const int32_t, 2> largest(largest_.data(),
                                          {attention.q_offsets.back(), std::ssize(site.heads)});
@@ -111,20 +111,20 @@ class Alignment : public Watcher {
   }
 
  private:
-  const WatchContext& context_;
+  const MetricContext& context_;
   std::vector<uint8_t> heads_;  // of cross attention that are asked for
   std::array<AlignedRows, 2> kinds_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
   std::vector<int32_t> largest_;  // [T, H] of the attention at hand
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_alignment(const WatchContext& context) {
+std::unique_ptr<HeadMetric> alignment_metric(const MetricContext& context) {
   if (!context.model.config().encoder_decoder()) return nullptr;
-  auto watcher = std::make_unique<Alignment>(context);
-  if (!watcher->has_items()) return nullptr;
-  return watcher;
+  auto metric = std::make_unique<Alignment>(context);
+  if (!metric->has_items()) return nullptr;
+  return metric;
 }
 
 }  // namespace headwise

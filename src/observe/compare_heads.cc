@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "observe/data_pass.h"
 #include "observe/kept_heads.h"
 #include "observe/output_cka.h"
-#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
@@ -31,9 +31,8 @@ class TwoHeads : public ForwardObserver {
 
   bool wants_hidden() const override { return false; }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2> lse) override {
     for (const int i : {0, 1}) {
       if (site.name != sites_[i]->name) continue;
       z_[i] = DoubleMatrix(z.extent(0), z.extent(2));
@@ -144,14 +143,15 @@ HeadComparison compare_heads(const Model& model, HeadIndex a, HeadIndex b,
   ForwardOptions forward{.observer = &two};
   if (!options.gates.empty()) forward.gates = {options.gates.data(), {1, model.heads()}};
   int64_t done = 0;
-  for (const std::vector<int64_t>& texts : text_batches(corpus, stretches_at(model.config()))) {
+  for (const std::vector<int64_t>& texts :
+       text_batches(corpus, dynamic_ntk_length(model.config()))) {
     TokenBatch source, target;
     for (const int64_t i : texts) {
       source.add(corpus.texts[i].ids, corpus.texts[i].types);
       if (!corpus.texts[i].decoder_ids.empty()) target.add(corpus.texts[i].decoder_ids);
     }
-    (void)(target.texts() > 0 ? model.hidden(source, target, forward)
-                              : model.hidden(source, forward));
+    (void)(target.sequences() > 0 ? model.forward(source, target, forward)
+                                  : model.forward(source, forward));
     two.add();
     done += std::ssize(texts);
     if (options.progress) options.progress(done, std::ssize(corpus.texts));

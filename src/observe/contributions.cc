@@ -14,7 +14,7 @@
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
 #include "headwise/kernels/sum_of_squares.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 namespace {
@@ -44,24 +44,24 @@ std::vector<float> length_factor(const DoubleMatrix& w) {
   return result;
 }
 
-class Contributions : public Watcher {
+class Contributions : public HeadMetric {
  public:
-  explicit Contributions(const WatchContext& context) : sums_(context.model.heads()) {}
+  explicit Contributions(const MetricContext& context) : sums_(context.model.heads()) {}
 
-  bool wants_projected() const override { return true; }
+  bool wants_attn_out() const override { return true; }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
-                View<const float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
+            View<const float, 3> z, View<const float, 2>) override {
     Site& state = prepare(site, layer);
     const int64_t T = z.extent(0), H = z.extent(1), Dv = z.extent(2);
     lengths_.resize(T * H);
-    float* const turned = turned_.at_least(T * Dv);
+    float* const projected = projected_.at_least(T * Dv);
     std::vector<float> means(panels(T) * H * Dv);
     parallel_panels(T, kPanelRows, [&](int64_t begin, int64_t end) {
       const int64_t rows = end - begin;
       for (int64_t h = 0; h < H; ++h) {
         const View<const float, 2> of_head(&z(begin, h, 0), {rows, Dv}, {z.stride(0), z.stride(2)});
-        const View<float, 2> room(turned + begin * Dv, {rows, Dv});
+        const View<float, 2> room(projected + begin * Dv, {rows, Dv});
         linear(of_head, state.factors[h], room);
         for (int64_t t = 0; t < rows; ++t) {
           lengths_[(begin + t) * H + h] =
@@ -79,11 +79,11 @@ class Contributions : public Watcher {
     for (int64_t h = 0; h < H; ++h) sums_[site.first + h].rows += T;
   }
 
-  void projected(const AttentionSite& site, View<const float, 2> rows) override {
+  void on_attn_out(const AttentionSite& site, View<const float, 2> rows) override {
     const int64_t T = rows.extent(0), H = std::ssize(site.heads);
-    std::vector<Tally> shares(panels(T) * H);
+    std::vector<RunningMean> shares(panels(T) * H);
     parallel_panels(T, kPanelRows, [&](int64_t begin, int64_t end) {
-      Tally* const of_panel = &shares[begin / kPanelRows * H];
+      RunningMean* const of_panel = &shares[begin / kPanelRows * H];
       for (int64_t t = begin; t < end; ++t) {
         const double whole =
             sum_of_squares(std::span(&rows(t, 0), static_cast<size_t>(rows.extent(1))));
@@ -114,7 +114,7 @@ class Contributions : public Watcher {
     std::vector<double> mean{};            // [H, Dv]: sums of z
   };
   struct Sums {
-    Tally share{};
+    RunningMean share{};
     double squares = 0;  // of contributions
     int64_t rows = 0;
   };
@@ -141,23 +141,23 @@ class Contributions : public Watcher {
   static double constancy(const Site& site, int64_t head, const Sums& sums) {
     const int64_t Dv = site.factors[head].inputs();
     const auto rows = static_cast<double>(sums.rows);
-    std::vector<float> mean(Dv), turned(Dv);
+    std::vector<float> mean(Dv), projected(Dv);
     for (int64_t d = 0; d < Dv; ++d) {
       mean[d] = static_cast<float>(site.mean[head * Dv + d] / rows);
     }
-    linear({mean.data(), {1, Dv}}, site.factors[head], {turned.data(), {1, Dv}});
-    return sum_of_squares(turned) * rows / sums.squares;
+    linear({mean.data(), {1, Dv}}, site.factors[head], {projected.data(), {1, Dv}});
+    return sum_of_squares(projected) * rows / sums.squares;
   }
 
   std::map<int64_t, Site> sites_;  // by AttentionSite::first
   std::vector<Sums> sums_;         // [heads of the model]
   std::vector<double> lengths_;    // [T, H] squared, of the attention at hand
-  Buffer turned_;
+  Buffer projected_;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_contributions(const WatchContext& context) {
+std::unique_ptr<HeadMetric> contributions_metric(const MetricContext& context) {
   return std::make_unique<Contributions>(context);
 }
 

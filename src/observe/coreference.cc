@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "observe/accuracy.h"
+#include "observe/head_metric.h"
 #include "observe/maps_in_parts.h"
-#include "observe/watcher.h"
 #include "text/unicode.h"
 
 namespace headwise {
@@ -66,9 +66,9 @@ class NamedItems {
   Answers::Halves nearest_{};
 };
 
-class Coreference : public Watcher {
+class Coreference : public HeadMetric {
  public:
-  explicit Coreference(const WatchContext& context)
+  explicit Coreference(const MetricContext& context)
       : context_(context),
         heads_(heads_within_text(context)),
         parts_(named_parts(context.model.heads())) {
@@ -80,11 +80,10 @@ class Coreference : public Watcher {
 
   bool has_items() const { return parts_[kAll].answers.all() > 0; }
 
-  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+  void begin(const MetricBatch& batch) override { batch_ = &batch; }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<const float, 3>, View<const float, 2>) override {
     if (!has_any(site, heads_)) return;
     std::vector<const ItemTokens*> items;
     std::vector<int64_t> rows;  // of their pronouns
@@ -147,19 +146,19 @@ class Coreference : public Watcher {
     }
   }
 
-  const WatchContext& context_;
+  const MetricContext& context_;
   std::vector<uint8_t> heads_;
   std::vector<NamedItems> parts_;  // [kParts]
   std::vector<ItemTokens> items_;  // of the corpus
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_coreference(const WatchContext& context) {
-  auto watcher = std::make_unique<Coreference>(context);
-  if (!watcher->has_items()) return nullptr;
-  return watcher;
+std::unique_ptr<HeadMetric> coreference_metric(const MetricContext& context) {
+  auto metric = std::make_unique<Coreference>(context);
+  if (!metric->has_items()) return nullptr;
+  return metric;
 }
 
 }  // namespace headwise

@@ -56,8 +56,8 @@ class Coreference : public testing::TestWithParam<std::string> {};
 TEST_P(Coreference, EqualsAPlainComputationFromStoredMaps) {
   const Model model = load_golden_model(GetParam());
   const ChanceItems chance(50, model.config().encoder_decoder());
-  const WatchContext context{.model = model, .corpus = chance.corpus};
-  const Watched watched = watch(context, watch_coreference(context));
+  const MetricContext context{.model = model, .corpus = chance.corpus};
+  const MetricResult observed = run_metric(context, coreference_metric(context));
 
   struct Count {
     std::vector<std::vector<bool>> right;  // [items][heads]
@@ -96,7 +96,7 @@ TEST_P(Coreference, EqualsAPlainComputationFromStoredMaps) {
   int64_t best = -1;
   for (int64_t h = 0; h < model.heads(); ++h) {
     for (const auto& [name, count] : counts) {
-      const Measure* const measure = watched.heads[h].find(name);
+      const Measure* const measure = observed.heads[h].find(name);
       ASSERT_EQ(measure != nullptr, heads[h] != 0) << name;
       if (measure == nullptr) continue;
       EXPECT_EQ(*measure, count.measure(h, 0, 1)) << name << " " << h;
@@ -107,8 +107,8 @@ TEST_P(Coreference, EqualsAPlainComputationFromStoredMaps) {
   }
   const BestHead expected{head_name(model, best), counts["coreference"].measure(best, 0, 2),
                           counts["coreference"].measure(best, 1, 2)};
-  EXPECT_EQ(watched.evidence.best.at("coreference"), expected);
-  EXPECT_EQ(watched.evidence.best.size(), 1u);
+  EXPECT_EQ(observed.evidence.best.at("coreference"), expected);
+  EXPECT_EQ(observed.evidence.best.size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Coreference,
@@ -124,8 +124,8 @@ TEST(CoreferenceOfALongPronoun, EqualsAPlainComputationFromStoredMaps) {
   item.text = pieces.text();
   ObservedCorpus corpus{.texts = {pieces.finish(true)}};
   corpus.texts[0].item = &item;
-  const WatchContext context{.model = model, .corpus = corpus};
-  const Watched watched = watch(context, watch_coreference(context));
+  const MetricContext context{.model = model, .corpus = corpus};
+  const MetricResult observed = run_metric(context, coreference_metric(context));
   const SeenText seen = see(model, corpus.texts[0]);
   const std::vector<uint8_t> heads = heads_within_text(context);
   for (int64_t h = 0; h < model.heads(); ++h) {
@@ -133,7 +133,7 @@ TEST(CoreferenceOfALongPronoun, EqualsAPlainComputationFromStoredMaps) {
     const auto to = [&](TokenSpan name) {
       return weight(corpus.texts[0], seen.maps[h], item.pronoun, name);
     };
-    EXPECT_EQ(watched.heads[h].find("coreference")->value, to(item.right) > to(item.wrong)) << h;
+    EXPECT_EQ(observed.heads[h].find("coreference")->value, to(item.right) > to(item.wrong)) << h;
   }
 }
 
@@ -151,11 +151,11 @@ TEST(CoreferenceBaseline, CountsCharactersNotBytes) {
     text.encoding.bytes.push_back(bytes);
   }
   const ObservedCorpus corpus{.texts = {text}};
-  const WatchContext context{.model = model, .corpus = corpus};
-  const Watched watched = watch(context, watch_coreference(context));
-  EXPECT_EQ(watched.heads[0].find("coreference")->baseline, 1);
-  EXPECT_EQ(watched.heads[0].find("coreference/before"), nullptr);
-  EXPECT_EQ(watched.heads[0].find("coreference/after")->n, 1);
+  const MetricContext context{.model = model, .corpus = corpus};
+  const MetricResult observed = run_metric(context, coreference_metric(context));
+  EXPECT_EQ(observed.heads[0].find("coreference")->baseline, 1);
+  EXPECT_EQ(observed.heads[0].find("coreference/before"), nullptr);
+  EXPECT_EQ(observed.heads[0].find("coreference/after")->n, 1);
 }
 
 }  // namespace

@@ -4,23 +4,23 @@
 
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 namespace {
 
-class DirectLogits : public Watcher {
+class DirectLogits : public HeadMetric {
  public:
-  explicit DirectLogits(const WatchContext& context)
+  explicit DirectLogits(const MetricContext& context)
       : context_(context), sums_(context.model.heads()) {}
 
-  void begin(const WatchedBatch& batch) override {
+  void begin(const MetricBatch& batch) override {
     batch_ = &batch;
     kept_.clear();
   }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
-                View<const float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
+            View<const float, 3> z, View<const float, 2>) override {
     const int64_t T = z.extent(0), width = z.extent(1) * z.extent(2);
     Kept& kept = kept_.emplace_back(Kept{&site, &layer, Activations(T, width)});
     parallel_panels(T, 64, [&](int64_t begin, int64_t end) {
@@ -28,8 +28,8 @@ class DirectLogits : public Watcher {
     });
   }
 
-  bool wants_reached() const override { return true; }
-  void reached(Side, int64_t layer, View<const float, 2> rows) override {
+  bool wants_resid_post() const override { return true; }
+  void on_resid_post(Side, int64_t layer, View<const float, 2> rows) override {
     if (layer + 1 < context_.model.config().decoder.layers()) return;
     const TokenBatch& tokens = batch_->source;
     std::vector<int32_t> next(tokens.ids.begin() + (tokens.ids.empty() ? 0 : 1), tokens.ids.end());
@@ -57,14 +57,14 @@ class DirectLogits : public Watcher {
     const int64_t H = std::ssize(kept.site->heads), T = directions.extent(0);
     if (H == 0) return;
     const int64_t Dv = kept.z.rows.extent(1) / H;
-    Activations turned(T, H * Dv);
-    gemm(directions, kept.layer->weights().output(), turned.rows);
+    Activations projected(T, H * Dv);
+    gemm(directions, kept.layer->weights().output(), projected.rows);
     parallel_for(H, [&](int64_t h) {
-      for (int64_t b = 0; b < batch_->source.texts(); ++b) {
+      for (int64_t b = 0; b < batch_->source.sequences(); ++b) {
         for (int64_t t = batch_->source.offsets[b]; t + 1 < batch_->source.offsets[b + 1]; ++t) {
           double sum = 0;
           for (int64_t d = h * Dv; d < (h + 1) * Dv; ++d) {
-            sum += double{turned.rows(t, d)} * kept.z.rows(t, d);
+            sum += double{projected.rows(t, d)} * kept.z.rows(t, d);
           }
           sums_[kept.site->first + h] += {sum, 1};
         }
@@ -72,15 +72,15 @@ class DirectLogits : public Watcher {
     });
   }
 
-  const WatchContext& context_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricContext& context_;
+  const MetricBatch* batch_ = nullptr;
   std::vector<Kept> kept_;
-  std::vector<Tally> sums_;
+  std::vector<RunningMean> sums_;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_direct_logits(const WatchContext& context) {
+std::unique_ptr<HeadMetric> direct_logits_metric(const MetricContext& context) {
   if (context.model.config().task != Task::causal_lm) return nullptr;
   return std::make_unique<DirectLogits>(context);
 }

@@ -1,10 +1,10 @@
-// js: how differently two heads look at the same texts.
+// js: how differently two heads attend to the same texts.
 #include <map>
 #include <utility>
 
+#include "observe/head_metric.h"
 #include "observe/kept_heads.h"
 #include "observe/layers.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -15,13 +15,12 @@ struct PairSums {
   DivergenceSums sums{};
 };
 
-class Divergence : public Watcher {
+class Divergence : public HeadMetric {
  public:
-  explicit Divergence(const WatchContext& context) : context_(context) {}
+  explicit Divergence(const MetricContext& context) : context_(context) {}
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2> lse) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<const float, 3>, View<const float, 2> lse) override {
     if (site.heads.empty()) return;
     const LayerHeads heads(attention, layer, lse);
     if (!context_.all_pairs) {
@@ -90,14 +89,14 @@ class Divergence : public Watcher {
     return matrix;
   }
 
-  const WatchContext& context_;
+  const MetricContext& context_;
   std::map<std::string, PairSums> sums_;  // by the name of a layer, or of all
   std::map<std::string, Kept> kept_;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_divergence(const WatchContext& context) {
+std::unique_ptr<HeadMetric> divergence_metric(const MetricContext& context) {
   return std::make_unique<Divergence>(context);
 }
 

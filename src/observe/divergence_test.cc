@@ -7,8 +7,8 @@
 
 #include "golden/folder.h"
 #include "headwise/core/parallel.h"
+#include "observe/metric_testing.h"
 #include "observe/small_bert_testing.h"
-#include "observe/watch_testing.h"
 
 namespace headwise::tests {
 namespace {
@@ -24,8 +24,8 @@ double entropy(const std::vector<double>& p) {
 /// Divergences of all pairs of heads of one type of attention, from the maps of all rows.
 class PlainDivergences : public ForwardObserver {
  public:
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3>, View<const float, 2>) override {
     std::vector<int64_t> all(attention.q.extent(0));
     for (size_t t = 0; t < all.size(); ++t) all[t] = static_cast<int64_t>(t);
     const AttentionMaps stored = layer.maps(attention, all);
@@ -75,11 +75,11 @@ TEST(Divergence, EqualsThatOfStoredMaps) {
     const TextPair texts{drawn_texts(one.lengths), two ? drawn_texts({4, 7}, 2) : TokenBatch{}};
     PlainDivergences plain;
     const ForwardOptions options{.observer = &plain};
-    (void)(two ? model.hidden(texts.source, texts.target, options)
-               : model.hidden(texts.source, options));
+    (void)(two ? model.forward(texts.source, texts.target, options)
+               : model.forward(texts.source, options));
     for (const bool all_pairs : {false, true}) {
-      const Watching watching{.model = model, .make = watch_divergence, .all_pairs = all_pairs};
-      const Evidence evidence = watching.run({&texts, 1});
+      const MetricRun metric_run{.model = model, .make = divergence_metric, .all_pairs = all_pairs};
+      const Evidence evidence = metric_run.run({&texts, 1});
       int64_t layers = 0, types = 0;
       for (const auto& [group, matrix] : evidence.pairs.at("js")) {
         (group.find('L') == std::string::npos ? types : layers) += 1;
@@ -109,7 +109,7 @@ TEST(Divergence, EqualHeadsDoNotDiffer) {
   }
   const Model model = bert.load();
   const std::vector<TextPair> texts = {{drawn_texts({20, 7})}, {drawn_texts({30}, 2)}};
-  const Evidence evidence = Watching{.model = model, .make = watch_divergence}.run(texts);
+  const Evidence evidence = MetricRun{.model = model, .make = divergence_metric}.run(texts);
   const PairMatrix& js = evidence.pairs.at("js").at("L1");
   EXPECT_NEAR(js.at(0, 2), 0, 1e-7);  // their lse may differ in its last bit
   EXPECT_GT(js.at(0, 1), 1e-3);
@@ -119,7 +119,7 @@ TEST(Divergence, PermutedHeadsGiveAPermutedMatrix) {
   SmallBert bert({.width = 12, .heads = 3});
   const std::vector<TextPair> texts = {{drawn_texts({20, 7})}};
   const auto js = [&] {
-    return Watching{.model = bert.load(), .make = watch_divergence}.run(texts).pairs.at("js").at(
+    return MetricRun{.model = bert.load(), .make = divergence_metric}.run(texts).pairs.at("js").at(
         "L0");
   };
   const PairMatrix before = js();
@@ -133,13 +133,13 @@ TEST(Divergence, BatchesAndThreadsDoNotMatter) {
   TokenBatch first, second;
   first.add(std::span(both.ids).subspan(0, 12));
   second.add(std::span(both.ids).subspan(12));
-  const Watching watching{.model = model, .make = watch_divergence, .all_pairs = true};
+  const MetricRun metric_run{.model = model, .make = divergence_metric, .all_pairs = true};
   const int before = threads();
   set_threads(1);
-  const Evidence one = watching.run(std::vector<TextPair>{{both}});
-  const Evidence apart = watching.run(std::vector<TextPair>{{first}, {second}});
+  const Evidence one = metric_run.run(std::vector<TextPair>{{both}});
+  const Evidence apart = metric_run.run(std::vector<TextPair>{{first}, {second}});
   set_threads(3);
-  const Evidence three = watching.run(std::vector<TextPair>{{both}});
+  const Evidence three = metric_run.run(std::vector<TextPair>{{both}});
   set_threads(before);
   for (const auto& [group, matrix] : one.pairs.at("js")) {
     expect_near(three.pairs.at("js").at(group), matrix, 0);
@@ -153,16 +153,16 @@ TEST(Divergence, GatesOfALayerDoNotChangeItsWeights) {
   std::vector<float> gates(model.heads(), 1.0f);
   gates[1] = 0;
   const std::vector<TextPair> texts = {{drawn_texts({12, 9})}};
-  const Watching plain{.model = model, .make = watch_divergence};
-  const Watching gated{
-      .model = model, .make = watch_divergence, .gates = {gates.data(), {1, model.heads()}}};
+  const MetricRun plain{.model = model, .make = divergence_metric};
+  const MetricRun gated{
+      .model = model, .make = divergence_metric, .gates = {gates.data(), {1, model.heads()}}};
   expect_near(gated.run(texts).pairs.at("js").at("L0"), plain.run(texts).pairs.at("js").at("L0"),
               1e-7);
 }
 
 TEST(Divergence, SaysNothingWithoutTexts) {
   const Model model = load_golden_model("bert");
-  EXPECT_TRUE(Watching({.model = model, .make = watch_divergence}).run({}).pairs.empty());
+  EXPECT_TRUE(MetricRun({.model = model, .make = divergence_metric}).run({}).pairs.empty());
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ LossTask loss_task(std::string_view name) {
                .expected = fmt::format("one of {}", fmt::join(names, ", "))});
 }
 
-LossTask natural_loss(const ModelConfig& config) {
+LossTask default_task(const ModelConfig& config) {
   if (config.task == Task::causal_lm) return LossTask::lm;
   if (config.task == Task::masked_lm) return LossTask::mlm;
   return LossTask::fidelity;
@@ -147,8 +147,8 @@ EvaluationSet next_tokens(const TokenBatch& texts) {
   EvaluationSet set{.task = LossTask::lm};
   set.examples.all.source = texts;
   std::vector<int32_t>& labels = set.examples.all.labels;
-  labels.assign(texts.rows(), kUnscored);
-  for (int64_t b = 0; b < texts.texts(); ++b) {
+  labels.assign(texts.rows(), kIgnoreIndex);
+  for (int64_t b = 0; b < texts.sequences(); ++b) {
     for (int64_t row = texts.offsets[b]; row + 1 < texts.offsets[b + 1]; ++row) {
       labels[row] = texts.ids[row + 1];
     }
@@ -170,7 +170,7 @@ EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, int
   const auto is_special = [&](int32_t id) {
     return id >= 0 && id < std::ssize(masking.is_special) && masking.is_special[id];
   };
-  for (int64_t b = 0; b < texts.texts(); ++b) {
+  for (int64_t b = 0; b < texts.sequences(); ++b) {
     std::vector<int64_t> candidates;
     for (int64_t row = texts.offsets[b]; row < texts.offsets[b + 1]; ++row) {
       if (!is_special(texts.ids[row])) candidates.push_back(row - texts.offsets[b]);
@@ -182,7 +182,7 @@ EvaluationSet hidden_tokens(const TokenBatch& texts, const Masking& masking, int
     for (int64_t m = 0; m < masks; ++m) {
       const int64_t begin = source.rows();
       add_text(texts, b, source);
-      labels.resize(source.rows(), kUnscored);
+      labels.resize(source.rows(), kIgnoreIndex);
       std::vector<int32_t>& positions = set.positions.emplace_back();
       for (int64_t i = m * count; i < std::min((m + 1) * count, std::ssize(drawn)); ++i) {
         positions.push_back(static_cast<int32_t>(drawn[i]));
@@ -203,7 +203,7 @@ EvaluationSet with_masks(const EvaluationSet& set, const Masking& masking, int64
   TokenBatch texts = set.examples.all.source;
   for (int64_t row = 0; row < texts.rows(); ++row) {
     const int32_t label = set.examples.all.labels[row];
-    if (label != kUnscored) texts.ids[row] = label;
+    if (label != kIgnoreIndex) texts.ids[row] = label;
   }
   return hidden_tokens(texts, masking, masks);
 }
@@ -274,7 +274,7 @@ void sample_positions(EvaluationSet& set, double share, uint64_t seed) {
   std::vector<int32_t>& labels = set.examples.all.labels;
   std::vector<int64_t> scored;
   for (int64_t row = 0; row < std::ssize(labels); ++row) {
-    if (labels[row] != kUnscored) scored.push_back(row);
+    if (labels[row] != kIgnoreIndex) scored.push_back(row);
   }
   const int64_t n = std::ssize(scored);
   if (n == 0 || share == 1) return;
@@ -285,10 +285,10 @@ void sample_positions(EvaluationSet& set, double share, uint64_t seed) {
   }
   const TokenBatch& texts = scored_texts(set);
   set.positions.assign(set.size(), {});
-  for (int64_t b = 0; b < texts.texts(); ++b) {
+  for (int64_t b = 0; b < texts.sequences(); ++b) {
     for (int64_t row = texts.offsets[b]; row < texts.offsets[b + 1]; ++row) {
       if (kept[row] == 0) {
-        labels[row] = kUnscored;
+        labels[row] = kIgnoreIndex;
       } else {
         set.positions[b].push_back(
             static_cast<int32_t>(row - texts.offsets[b] + first_said(set.task)));
@@ -307,7 +307,7 @@ EvaluationSet examples_of(const EvaluationSet& set, std::span<const int64_t> exa
     for (int64_t i = 0; i < set.examples.texts_each; ++i) {
       add_text(all.source, x * set.examples.texts_each + i, to.source);
     }
-    if (all.target.texts() > 0) add_text(all.target, x, to.target);
+    if (all.target.sequences() > 0) add_text(all.target, x, to.target);
     if (!all.scores.empty()) to.scores.push_back(all.scores[x]);
     if (set.task == LossTask::classify) {
       to.labels.push_back(all.labels[x]);

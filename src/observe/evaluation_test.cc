@@ -23,7 +23,7 @@ TokenBatch texts_of(const std::vector<std::vector<int32_t>>& texts) {
 
 int64_t scored(const EvaluationSet& set) {
   const auto& labels = set.examples.all.labels;
-  return std::ssize(labels) - std::ranges::count(labels, kUnscored);
+  return std::ssize(labels) - std::ranges::count(labels, kIgnoreIndex);
 }
 
 TEST(LossTasks, HaveNames) {
@@ -36,7 +36,7 @@ TEST(LossTasks, HaveNames) {
 TEST(NextTokens, AreAllButTheFirst) {
   const EvaluationSet set = next_tokens(texts_of({{5, 6, 7}, {8}, {9, 4}}));
   EXPECT_EQ(set.examples.all.labels,
-            (std::vector<int32_t>{6, 7, kUnscored, kUnscored, 4, kUnscored}));
+            (std::vector<int32_t>{6, 7, kIgnoreIndex, kIgnoreIndex, 4, kIgnoreIndex}));
   EXPECT_TRUE(set.positions.empty());
 }
 
@@ -67,7 +67,7 @@ TEST_F(HiddenTokens, AreFifteenPercentAndAtLeastOne) {
       const int64_t row = texts_.offsets[b] + i;
       const bool hidden = std::ranges::count(set.positions[b], i) > 0;
       EXPECT_EQ(all.source.ids[row], hidden ? 3 : texts_.ids[row]);
-      EXPECT_EQ(all.labels[row], hidden ? texts_.ids[row] : kUnscored);
+      EXPECT_EQ(all.labels[row], hidden ? texts_.ids[row] : kIgnoreIndex);
       EXPECT_TRUE(!hidden || texts_.ids[row] >= 4);
     }
   }

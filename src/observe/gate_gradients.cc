@@ -52,14 +52,14 @@ class Gradients {
     for (; x < set_.size(); ++x) {
       if (x > begin && batch_.tokens() + set_.examples.tokens(x) > options_.batch_rows) break;
       const std::span<const int32_t> labels = labels_of(x);
-      const int64_t scored = std::ssize(labels) - std::ranges::count(labels, kUnscored);
+      const int64_t scored = std::ssize(labels) - std::ranges::count(labels, kIgnoreIndex);
       if (set_.task != LossTask::fidelity && set_.task != LossTask::similarity && scored == 0) {
         continue;
       }
       for (int64_t i = 0; i < set_.examples.texts_each; ++i) {
         add_text(all.source, x * set_.examples.texts_each + i, batch_.source);
       }
-      if (all.target.texts() > 0) add_text(all.target, x, batch_.target);
+      if (all.target.sequences() > 0) add_text(all.target, x, batch_.target);
       batch_.labels.insert(batch_.labels.end(), labels.begin(), labels.end());
       examples_.push_back(x);
       tokens_.push_back(std::max<int64_t>(1, scored));
@@ -71,13 +71,13 @@ class Gradients {
     const TrainingBatch& all = set_.examples.all;
     if (all.labels.empty()) return {};
     if (set_.task == LossTask::classify) return std::span(all.labels).subspan(x, 1);
-    const TokenBatch& texts = all.target.texts() > 0 ? all.target : all.source;
+    const TokenBatch& texts = all.target.sequences() > 0 ? all.target : all.source;
     return std::span(all.labels).subspan(texts.offsets[x], texts.offsets[x + 1] - texts.offsets[x]);
   }
 
   /// Gates of their own for every text, so that gradients are of every text.
   PassOptions with_gates() {
-    const int64_t B = batch_.source.texts();
+    const int64_t B = batch_.source.sequences();
     gates_.clear();
     for (int64_t b = 0; b < B; ++b) {
       if (options_.gates.empty()) {
@@ -140,7 +140,7 @@ class Gradients {
   }
 
   std::span<const int64_t> offsets() const {
-    return batch_.target.texts() > 0 ? batch_.target.offsets : batch_.source.offsets;
+    return batch_.target.sequences() > 0 ? batch_.target.offsets : batch_.source.offsets;
   }
 
   /// dhidden of r · û of every text, r its own random signs.

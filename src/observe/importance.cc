@@ -12,12 +12,12 @@
 
 #include "headwise/core/error.h"
 #include "model/stack_layout.h"
+#include "observe/adaptive_ablation.h"
 #include "observe/gate_gradients.h"
 #include "observe/group_ablation.h"
 #include "observe/label_scores.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
-#include "observe/race.h"
 #include "train/translation_bleu.h"
 
 namespace headwise {
@@ -118,7 +118,8 @@ class Importance {
 
   /// Those of them that the loss looks at, in their order.
   std::vector<int64_t> looked_at(const std::vector<int64_t>& heads) const {
-    const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
+    const bool decodes =
+        !model_.config().encoder_decoder() || set_.examples.all.target.sequences() > 0;
     std::vector<int64_t> some;
     for (const int64_t head : heads) {
       check(head);
@@ -182,21 +183,21 @@ class Importance {
       if (!(mean ? options_.ablation_mean : options_.ablation_zero)) continue;
       for (const int64_t head : heads_) ablations.push_back({.heads = {head}, .mean = mean});
     }
-    RaceResult result;
-    if (options_.race && !ablations.empty()) {
-      RaceOptions how{.tolerance = *options_.race,
-                      .resamples = options_.resamples,
-                      .seed = options_.seed,
-                      .progress = progress("ablation")};
+    AdaptiveResult result;
+    if (options_.adaptive_tolerance && !ablations.empty()) {
+      AdaptiveOptions params{.tolerance = *options_.adaptive_tolerance,
+                             .resamples = options_.resamples,
+                             .seed = options_.seed,
+                             .progress = progress("ablation")};
       std::optional<LossSweep> more;
       if (options_.adaptive) {
-        how.passes = options_.adaptive->passes;
+        params.passes = options_.adaptive->passes;
         if (options_.adaptive->more != nullptr) {
-          how.more = &more.emplace(model_, pooling_, *options_.adaptive->more,
-                                   LossSweep::Options{.gates = options_.gates});
+          params.more = &more.emplace(model_, pooling_, *options_.adaptive->more,
+                                      LossSweep::Options{.gates = options_.gates});
         }
       }
-      result = race(sweep_, ablations, how);
+      result = ablate_adaptively(sweep_, ablations, params);
       passes_ += result.passes;
     } else {
       SweepValues values = sweep_.run(ablations, progress("ablation"));
@@ -209,7 +210,7 @@ class Importance {
       add(ablations[a].heads[0], ablations[a].mean ? "ablation_mean" : "ablation_zero",
           result.ablations[a]);
     }
-    if (options_.ablation_zero && !options_.race) {
+    if (options_.ablation_zero && !options_.adaptive_tolerance) {
       for (size_t i = 0; i < heads_.size(); ++i) changes_.push_back(result.ablations[i].value);
     }
     base_ = std::move(result.base);
@@ -248,9 +249,10 @@ class Importance {
 
   /// Of what the model writes by itself.
   double bleu() const {
-    GenerateOptions how = translation_options(folder_, model_.config());
-    if (!options_.gates.empty()) how.forward.gates = {options_.gates.data(), {1, model_.heads()}};
-    return translation_bleu(model_, set_.examples.all.source, how, *options_.tokenizer,
+    GenerateOptions params = translation_options(folder_, model_.config());
+    if (!options_.gates.empty())
+      params.forward.gates = {options_.gates.data(), {1, model_.heads()}};
+    return translation_bleu(model_, set_.examples.all.source, params, *options_.tokenizer,
                             set_.references, [&](int64_t done) {
                               if (options_.progress) {
                                 options_.progress("translation", done, set_.size());
@@ -286,18 +288,18 @@ class Importance {
       if (!looked_at(heads).empty()) add_group(site.name, std::move(heads), false);
     }
     if (groups.empty()) return;
-    GroupAblationOptions how{.halves = options_.draws,
-                             .draws = options_.draws,
-                             .resamples = options_.resamples,
-                             .seed = options_.seed,
-                             .progress = progress("groups")};
+    GroupAblationOptions params{.halves = options_.draws,
+                                .draws = options_.draws,
+                                .resamples = options_.resamples,
+                                .seed = options_.seed,
+                                .progress = progress("groups")};
     if (options_.adaptive) {
-      how.adaptive = true;
-      how.halves = std::min(how.halves, kAdaptiveHalves);
-      how.passes = options_.adaptive->passes - passes_;
-      how.examples = first_examples(options_.adaptive->group_examples);
+      params.adaptive = true;
+      params.halves = std::min(params.halves, kAdaptiveHalves);
+      params.passes = options_.adaptive->passes - passes_;
+      params.examples = first_examples(options_.adaptive->group_examples);
     }
-    GroupAblations ablated = ablate_groups(sweep_, groups, all_, how);
+    GroupAblations ablated = ablate_groups(sweep_, groups, all_, params);
     passes_ += ablated.passes;
     for (size_t g = 0; g < groups.size(); ++g) measured[g].measures = std::move(ablated.groups[g]);
     add_groups(std::move(measured), evidence_);
@@ -414,9 +416,9 @@ double tolerance_of(LossTask task, double loss, double share) {
 }
 
 double tolerated_share(const Evidence& evidence) {
-  const auto race = evidence.options.find("race");
-  if (race == evidence.options.end() || race->second.empty()) return kUsualTolerance;
-  const std::string& text = race->second;
+  const auto adaptive = evidence.options.find("adaptive");
+  if (adaptive == evidence.options.end() || adaptive->second.empty()) return kUsualTolerance;
+  const std::string& text = adaptive->second;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= 0 &&
@@ -424,7 +426,7 @@ double tolerated_share(const Evidence& evidence) {
     return value;
   }
   throw Error({.what = "the evidence has no usable tolerance",
-               .where = "options.race",
+               .where = "options.adaptive",
                .got = fmt::format("\"{}\"", text),
                .expected = "a number"});
 }
@@ -433,10 +435,10 @@ double observe_importance(const Model& model, const std::filesystem::path& folde
                           const EvaluationSet& set, const ImportanceOptions& options,
                           Evidence& evidence) {
   check_draws(options);
-  if (options.race && !(*options.race > 0)) {
+  if (options.adaptive_tolerance && !(*options.adaptive_tolerance > 0)) {
     throw Error({.what = "the tolerance must be a positive number",
-                 .where = "race",
-                 .got = fmt::format("{}", *options.race)});
+                 .where = "adaptive",
+                 .got = fmt::format("{}", *options.adaptive_tolerance)});
   }
   return Importance(model, folder, set, options, evidence).run();
 }
@@ -446,7 +448,7 @@ double append_groups(const Model& model, const std::filesystem::path& folder,
                      Evidence& evidence) {
   ImportanceOptions only_groups = options;
   only_groups.gradient = only_groups.ablation_zero = only_groups.ablation_mean = false;
-  only_groups.race.reset();
+  only_groups.adaptive_tolerance.reset();
   only_groups.tokenizer = nullptr;
   check_draws(only_groups);
   Evidence measured;

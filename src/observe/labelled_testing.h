@@ -1,4 +1,4 @@
-// What tests of watchers share that need labels: a pass over a few texts, sentences made up by
+// What tests of metrics share that need labels: a pass over a few texts, sentences made up by
 // chance, and the maps of a text as they are.
 #pragma once
 
@@ -14,20 +14,20 @@
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
 #include "model/stack_layout.h"
-#include "observe/watch_testing.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
+#include "observe/metric_testing.h"
 
 namespace headwise {
 
-/// What a watcher says after it went through the corpus in batches of so many texts.
-struct Watched {
+/// What a metric says after it went through the corpus in batches of so many texts.
+struct MetricResult {
   std::vector<Measures> heads{};
   Evidence evidence{};
 };
 
-inline Watched watch(const WatchContext& context, std::unique_ptr<Watcher> watcher,
-                     int64_t texts_per_batch = 3) {
-  PassOn observer(*watcher);
+inline MetricResult run_metric(const MetricContext& context, std::unique_ptr<HeadMetric> metric,
+                               int64_t texts_per_batch = 3) {
+  PassOn observer(*metric);
   const auto& texts = context.corpus.texts;
   do {
     for (int64_t begin = 0; begin < std::ssize(texts); begin += texts_per_batch) {
@@ -38,25 +38,24 @@ inline Watched watch(const WatchContext& context, std::unique_ptr<Watcher> watch
         source.add(texts[i].ids);
         if (!texts[i].decoder_ids.empty()) target.add(texts[i].decoder_ids);
       }
-      const WatchedBatch batch{.texts = indices, .source = source, .target = target};
-      watcher->begin(batch);
+      const MetricBatch batch{.texts = indices, .source = source, .target = target};
+      metric->begin(batch);
       const ForwardOptions options{.observer = &observer};
       batch.run(context.model, options);
-      watcher->end();
+      metric->end();
     }
-  } while (watcher->again());
-  Watched watched{.heads = std::vector<Measures>(context.model.heads())};
-  watcher->finish(watched.heads, watched.evidence);
-  return watched;
+  } while (metric->again());
+  MetricResult observed{.heads = std::vector<Measures>(context.model.heads())};
+  metric->finish(observed.heads, observed.evidence);
+  return observed;
 }
 
 /// Weights and outputs of all heads within one text: [head][row][key], [head][row][Dv]; nothing for
 /// heads of other attentions.
 struct SeenText : ForwardObserver {
   explicit SeenText(int64_t heads) : maps(heads), z(heads) {}
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> out,
-                View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> out, View<const float, 2>) override {
     if (site.name.starts_with("cross") || site.name.starts_with("dec")) return;
     std::vector<int64_t> rows;
     for (int64_t row = 0; row < out.extent(0); ++row) rows.push_back(row);
@@ -77,10 +76,10 @@ inline SeenText see(const Model& model, const ObservedText& text) {
   TokenBatch source, target;
   source.add(text.ids);
   if (text.decoder_ids.empty()) {
-    model.hidden(source, {.observer = &seen});
+    model.forward(source, {.observer = &seen});
   } else {
     target.add(text.decoder_ids);
-    model.hidden(source, target, {.observer = &seen});
+    model.forward(source, target, {.observer = &seen});
   }
   return seen;
 }

@@ -87,7 +87,7 @@ ExampleScorer::ExampleScorer(const Model& model, const SentencePooling& pooling,
   for (int64_t x = 0; x < set.size(); ++x) {
     tokens_[x] = texts.offsets[x + 1] - texts.offsets[x] -
                  std::count(all.labels.begin() + texts.offsets[x],
-                            all.labels.begin() + texts.offsets[x + 1], kUnscored);
+                            all.labels.begin() + texts.offsets[x + 1], kIgnoreIndex);
   }
 }
 
@@ -103,10 +103,10 @@ void ExampleScorer::check() const {
                  .expected = fmt::format("{}", pairs ? 2 : 1)});
   }
   if (set_.size() == 0) throw Error({.what = "an evaluation has no examples"});
-  if (set_.task == LossTask::translate || all.target.texts() > 0) {
-    check_count("as many targets as sources", all.target.texts(), all.source.texts());
+  if (set_.task == LossTask::translate || all.target.sequences() > 0) {
+    check_count("as many targets as sources", all.target.sequences(), all.source.sequences());
   }
-  if (all.target.texts() > 0 && !model_.config().encoder_decoder()) {
+  if (all.target.sequences() > 0 && !model_.config().encoder_decoder()) {
     throw Error({.what = "targets were given to a model without encoder and decoder",
                  .got = model_.config().model_type,
                  .expected = "marian or t5"});
@@ -117,21 +117,22 @@ void ExampleScorer::check() const {
                              : set_.task == LossTask::translate ? all.target.rows()
                                                                 : all.source.rows();
     check_count("the labels that its loss needs", std::ssize(all.labels), expected);
-    const int32_t least = set_.task == LossTask::classify ? 0 : kUnscored;
+    const bool may_ignore = set_.task != LossTask::classify;
     for (const int32_t label : all.labels) {
-      if (label >= least && label < model_.output_width()) continue;
+      if (label >= 0 && label < model_.output_width()) continue;
+      if (may_ignore && label == kIgnoreIndex) continue;
       throw Error({.what = "a label of an evaluation is not one of the model's",
                    .got = fmt::format("{}", label),
                    .expected = fmt::format("0 to {}", model_.output_width() - 1)});
     }
   }
   if (scores_tokens(set_.task)) {
-    if (std::ranges::count(all.labels, kUnscored) < std::ssize(all.labels)) return;
+    if (std::ranges::count(all.labels, kIgnoreIndex) < std::ssize(all.labels)) return;
     throw Error(
         {.what = "an evaluation scores no tokens", .expected = "texts with something to predict"});
   }
-  const TokenBatch& texts = all.target.texts() > 0 ? all.target : all.source;
-  for (int64_t b = 0; b < texts.texts(); ++b) {
+  const TokenBatch& texts = all.target.sequences() > 0 ? all.target : all.source;
+  for (int64_t b = 0; b < texts.sequences(); ++b) {
     if (texts.offsets[b] < texts.offsets[b + 1]) continue;
     throw Error(
         {.what = "a text of an evaluation has no tokens", .where = fmt::format("text {}", b)});
@@ -141,7 +142,7 @@ void ExampleScorer::check() const {
 int64_t ExampleScorer::rows_of(int64_t example) const {
   const int64_t each = set_.examples.texts_each;
   const auto rows = [&](const TokenBatch& texts, int64_t first, int64_t count) {
-    return texts.texts() == 0 ? 0 : texts.offsets[first + count] - texts.offsets[first];
+    return texts.sequences() == 0 ? 0 : texts.offsets[first + count] - texts.offsets[first];
   };
   return std::max(rows(set_.examples.all.source, example * each, each),
                   rows(set_.examples.all.target, example, 1));
@@ -153,7 +154,7 @@ WorkTokens ExampleScorer::work_tokens(int64_t example) const {
   const int64_t each = set_.examples.texts_each, first = example * each;
   WorkTokens tokens{.source = all.source.offsets[first + each] - all.source.offsets[first],
                     .read = rows_read(example)};
-  if (all.target.texts() > 0) {
+  if (all.target.sequences() > 0) {
     tokens.target = all.target.offsets[example + 1] - all.target.offsets[example];
   }
   if (scores_tokens(set_.task) || set_.task == LossTask::classify) tokens.scored = tokens.read;
@@ -168,7 +169,7 @@ int64_t ExampleScorer::rows_read(int64_t example) const {
     return each;
   }
   const TrainingBatch& all = set_.examples.all;
-  const TokenBatch& last = all.target.texts() > 0 ? all.target : all.source;
+  const TokenBatch& last = all.target.sequences() > 0 ? all.target : all.source;
   return last.offsets[(example + 1) * each] - last.offsets[example * each];
 }
 
@@ -205,7 +206,7 @@ LossBatch ExampleScorer::batch(std::span<const int64_t> examples) const {
     for (int64_t i = 0; i < set_.examples.texts_each; ++i) {
       add_text(all.source, x * set_.examples.texts_each + i, batch.source);
     }
-    if (all.target.texts() > 0) add_text(all.target, x, batch.target);
+    if (all.target.sequences() > 0) add_text(all.target, x, batch.target);
   }
   add_rows(batch);
   return batch;
@@ -220,18 +221,18 @@ void ExampleScorer::add_rows(LossBatch& batch) const {
     return;
   }
   if (scores_tokens(set_.task)) {
-    const TokenBatch& texts = all.target.texts() > 0 ? all.target : all.source;
+    const TokenBatch& texts = all.target.sequences() > 0 ? all.target : all.source;
     int64_t row = 0;
     for (const int64_t x : batch.examples) {
       for (int64_t from = texts.offsets[x]; from < texts.offsets[x + 1]; ++from, ++row) {
-        if (all.labels[from] == kUnscored) continue;
+        if (all.labels[from] == kIgnoreIndex) continue;
         batch.rows.push_back(row);
         batch.targets.push_back(all.labels[from]);
       }
     }
     return;
   }
-  for (int64_t b = 0; b < last.texts(); ++b) {
+  for (int64_t b = 0; b < last.sequences(); ++b) {
     const int64_t begin = last.offsets[b], end = last.offsets[b + 1];
     switch (pooling_.reads()) {
       case SentencePooling::Reads::all:
@@ -247,7 +248,7 @@ void ExampleScorer::add_rows(LossBatch& batch) const {
   }
 }
 
-std::vector<double> ExampleScorer::values(const LossBatch& batch, const VariantRows& rows) const {
+std::vector<double> ExampleScorer::values(const LossBatch& batch, const PatchedRows& rows) const {
   const int64_t V = std::ssize(rows.variants), n = std::ssize(batch.examples);
   std::vector<double> values(V * n);
   if (set_.task == LossTask::similarity) {
@@ -285,13 +286,13 @@ std::vector<double> ExampleScorer::values(const LossBatch& batch, const VariantR
   return values;
 }
 
-Activations ExampleScorer::embed(const VariantRows& rows) const {
+Activations ExampleScorer::embed(const PatchedRows& rows) const {
   return pooling_.embed(rows.rows, rows.offsets);
 }
 
 std::vector<double> ExampleScorer::distances(View<const float, 2> embeddings,
                                              View<const float, 2> reference,
-                                             const VariantRows& rows) const {
+                                             const PatchedRows& rows) const {
   const int64_t V = std::ssize(rows.variants);
   std::vector<double> values(V * rows.texts);
   for (int64_t v = 0; v < V; ++v) {

@@ -8,7 +8,7 @@
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
-#include "model/variant_pass.h"
+#include "model/patched_forward.h"
 #include "observe/pass_work.h"
 
 namespace headwise {
@@ -25,7 +25,7 @@ struct LossBatch {
   std::vector<int64_t> rows{};     // of the last hidden states, that are looked at
   std::vector<int32_t> targets{};  // what the output is to be at each of them, where it is scored
 
-  const TokenBatch& last() const { return target.texts() > 0 ? target : source; }
+  const TokenBatch& last() const { return target.sequences() > 0 ? target : source; }
 };
 
 /// Values of examples: the sum of losses over tokens, the loss, or for similarity the cosine.
@@ -46,12 +46,12 @@ class ExampleScorer {
   LossBatch batch(std::span<const int64_t> examples) const;
 
   /// values[v * examples of the batch + i] for variant v. Not of fidelity.
-  std::vector<double> values(const LossBatch& batch, const VariantRows& rows) const;
+  std::vector<double> values(const LossBatch& batch, const PatchedRows& rows) const;
 
   /// Fidelity is made from embeddings [V * B, E] and those of the model as it is, [B, E].
-  Activations embed(const VariantRows& rows) const;
+  Activations embed(const PatchedRows& rows) const;
   std::vector<double> distances(View<const float, 2> embeddings, View<const float, 2> reference,
-                                const VariantRows& rows) const;
+                                const PatchedRows& rows) const;
 
   /// The likeliest label of each text.
   std::vector<int32_t> labels(View<const float, 2> rows) const;

@@ -35,17 +35,17 @@ void LossSweep::measure_means(const Progress& progress) {
   if (!options_.gates.empty()) options.gates = {options_.gates.data(), {1, model_.heads()}};
   // All rows of the set count, also those of examples that are not scored.
   const TrainingBatch& all = scorer_.set().examples.all;
-  const int64_t texts = all.source.texts();
+  const int64_t texts = all.source.sequences();
   for (int64_t begin = 0, end; begin < texts; begin = end) {
     TokenBatch source, target;
     for (end = begin; end < texts; ++end) {
       const int64_t more = all.source.offsets[end + 1] - all.source.offsets[end];
       if (end > begin && source.rows() + more > options_.rows_at_once) break;
       add_text(all.source, end, source);
-      if (all.target.texts() > 0) add_text(all.target, end, target);
+      if (all.target.sequences() > 0) add_text(all.target, end, target);
     }
-    (void)(target.texts() > 0 ? model_.hidden(source, target, options)
-                              : model_.hidden(source, options));
+    (void)(target.sequences() > 0 ? model_.forward(source, target, options)
+                                  : model_.forward(source, options));
     if (progress) progress(end, texts);
   }
   means_ = sums.means();
@@ -149,7 +149,7 @@ class LossSweep::Filling {
     const bool known = sweep_.knows(numbers);
     std::vector<Waiting> waiting;
     int64_t taken = 0;
-    const auto take = [&](const VariantRows& rows) {
+    const auto take = [&](const PatchedRows& rows) {
       if (task_ == LossTask::fidelity) {
         waiting.push_back({.variants = {rows.variants.begin(), rows.variants.end()},
                            .embeddings = scorer_.embed(rows),
@@ -179,7 +179,7 @@ class LossSweep::Filling {
     }
     const Activations reference = kept_embeddings(batch.examples);
     for (const Waiting& part : waiting) {
-      const VariantRows rows{
+      const PatchedRows rows{
           .variants = part.variants, .texts = part.texts, .by_text = part.by_text};
       store(part.variants, scorer_.distances(part.embeddings.rows, reference.rows, rows));
     }
@@ -231,7 +231,7 @@ class LossSweep::Filling {
   }
 
   /// The output has one row per sequence.
-  void store_labels(const VariantRows& rows) {
+  void store_labels(const PatchedRows& rows) {
     const std::vector<int32_t> labels = scorer_.labels(rows.rows);
     for (size_t v = 0; v < rows.variants.size(); ++v) {
       const bool base = rows.variants[v] == kUnchanged;
@@ -267,11 +267,12 @@ double LossSweep::work_of_pass() const {
 }
 
 Activations LossSweep::reference(const LossBatch& batch) const {
-  const Activations hidden = batch.target.texts() > 0 ? model_.hidden(batch.source, batch.target)
-                                                      : model_.hidden(batch.source);
+  const Activations hidden = batch.target.sequences() > 0
+                                 ? model_.forward(batch.source, batch.target)
+                                 : model_.forward(batch.source);
   const Activations some = gather(hidden.rows, batch.rows);
   std::vector<int64_t> offsets = {0};
-  for (int64_t b = 0; b < batch.last().texts(); ++b) {
+  for (int64_t b = 0; b < batch.last().sequences(); ++b) {
     const auto end = std::ranges::lower_bound(batch.rows, batch.last().offsets[b + 1]);
     offsets.push_back(end - batch.rows.begin());
   }

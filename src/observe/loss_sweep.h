@@ -9,13 +9,13 @@
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
-#include "model/variant_pass.h"
+#include "model/patched_forward.h"
 #include "observe/loss_batch.h"
 #include "observe/pass_work.h"
 
 namespace headwise {
 
-/// Heads that are closed together.
+/// Heads that are ablated together.
 struct Ablation {
   std::vector<int64_t> heads{};  // among all heads of the model
   bool mean = false;             // they say their mean instead of nothing
@@ -108,7 +108,7 @@ class LossSweep : public LossSource {
   const Model& model_;
   ExampleScorer scorer_;
   Options options_;
-  VariantPass pass_;
+  PatchedForward pass_;
   PassWork work_;
   Unchanged unchanged_;
   int64_t widest_ = 0;

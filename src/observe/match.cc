@@ -13,8 +13,8 @@
 #include "core/assignment.h"
 #include "headwise/core/error.h"
 #include "io/json.h"
+#include "observe/data_pass.h"
 #include "observe/kept_heads.h"
-#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
@@ -23,9 +23,8 @@ namespace {
 class Keeper : public ForwardObserver {
  public:
   bool wants_hidden() const override { return false; }
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3>,
-                View<const float, 2> lse) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3>, View<const float, 2> lse) override {
     const LayerHeads heads(attention, layer, lse);
     for (const AttendedHeads& group : heads.groups()) kept[site.name].emplace_back(group);
   }
@@ -68,8 +67,8 @@ class Matching {
 
   ModelMatch run() {
     int64_t done = 0;
-    for (const std::vector<int64_t>& texts :
-         text_batches(corpus_, std::min(stretches_at(a_.config()), stretches_at(b_.config())))) {
+    for (const std::vector<int64_t>& texts : text_batches(
+             corpus_, std::min(dynamic_ntk_length(a_.config()), dynamic_ntk_length(b_.config())))) {
       const Keeper a = keep(a_, options_.gates_a, texts), b = keep(b_, options_.gates_b, texts);
       for (auto& [name, layer] : layers_) {
         std::vector<AttendedHeads> groups;
@@ -114,8 +113,8 @@ class Matching {
     Keeper keeper;
     ForwardOptions options{.observer = &keeper};
     if (!gates.empty()) options.gates = {gates.data(), {1, std::ssize(gates)}};
-    (void)(target.texts() > 0 ? model.hidden(source, target, options)
-                              : model.hidden(source, options));
+    (void)(target.sequences() > 0 ? model.forward(source, target, options)
+                                  : model.forward(source, options));
     return keeper;
   }
 

@@ -12,8 +12,8 @@
 
 #include "golden/folder.h"
 #include "headwise/core/error.h"
+#include "observe/metric_testing.h"
 #include "observe/small_bert_testing.h"
-#include "observe/watch_testing.h"
 
 namespace headwise::tests {
 namespace {
@@ -47,16 +47,16 @@ class StoredMaps : public ForwardObserver {
       source.add(text.ids);
       const ForwardOptions options{.observer = this};
       if (text.decoder_ids.empty()) {
-        (void)model.hidden(source, options);
+        (void)model.forward(source, options);
       } else {
         target.add(text.decoder_ids);
-        (void)model.hidden(source, target, options);
+        (void)model.forward(source, target, options);
       }
     }
   }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3>, View<const float, 2>) override {
     std::vector<int64_t> rows(attention.q.extent(0));
     std::iota(rows.begin(), rows.end(), 0);
     const AttentionMaps stored = layer.maps(attention, rows);

@@ -8,7 +8,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "model/stack_layout.h"
-#include "observe/watch_corpus.h"
+#include "observe/data_pass.h"
 
 namespace headwise {
 
@@ -19,8 +19,8 @@ HeadOutputMeans::HeadOutputMeans(const Model& model) {
   rows_.resize(sums_.size());
 }
 
-void HeadOutputMeans::attended(const AttentionSite& site, const Attention&,
-                               const MultiHeadAttention&, View<float, 3> z, View<const float, 2>) {
+void HeadOutputMeans::on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+                           View<float, 3> z, View<const float, 2>) {
   parallel_for(z.extent(1), [&](int64_t h) {
     std::vector<double>& sum = sums_[site.first + h];
     for (int64_t t = 0; t < z.extent(0); ++t) {
@@ -46,15 +46,16 @@ std::vector<HeadOutput> mean_outputs(const Model& model, const ObservedCorpus& c
   HeadOutputMeans sums(model);
   const ForwardOptions options{.observer = &sums};
   int64_t done = 0;
-  for (const std::vector<int64_t>& texts : text_batches(corpus, stretches_at(model.config()))) {
+  for (const std::vector<int64_t>& texts :
+       text_batches(corpus, dynamic_ntk_length(model.config()))) {
     TokenBatch source, target;
     for (const int64_t i : texts) {
       const ObservedText& text = corpus.texts[i];
       source.add(text.ids, text.types);
       if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
     }
-    (void)(target.texts() > 0 ? model.hidden(source, target, options)
-                              : model.hidden(source, options));
+    (void)(target.sequences() > 0 ? model.forward(source, target, options)
+                                  : model.forward(source, options));
     done += std::ssize(texts);
     if (progress) progress(done, std::ssize(corpus.texts));
   }
@@ -75,31 +76,32 @@ std::vector<HeadOutput> mean_outputs(const Model& model, const ObservedCorpus& c
   return outputs;
 }
 
-AttentionObserver* ReplacedHeads::watch(const AttentionSite& site, const Attention& attention) {
-  return next_ == nullptr ? nullptr : next_->watch(site, attention);
+AttentionObserver* ReplacedHeads::attention_observer(const AttentionSite& site,
+                                                     const Attention& attention) {
+  return next_ == nullptr ? nullptr : next_->attention_observer(site, attention);
 }
 
-void ReplacedHeads::attended(const AttentionSite& site, const Attention& attention,
-                             const MultiHeadAttention& layer, View<float, 3> z,
-                             View<const float, 2> lse) {
+void ReplacedHeads::on_z(const AttentionSite& site, const Attention& attention,
+                         const MultiHeadAttention& layer, View<float, 3> z,
+                         View<const float, 2> lse) {
   for (const HeadOutput& replaced : outputs_) {
     const int64_t h = replaced.head - site.first;
     if (h < 0 || h >= std::ssize(site.heads)) continue;
     for (int64_t t = 0; t < z.extent(0); ++t) std::ranges::copy(replaced.output, &z(t, h, 0));
   }
-  if (next_ != nullptr) next_->attended(site, attention, layer, z, lse);
+  if (next_ != nullptr) next_->on_z(site, attention, layer, z, lse);
 }
 
-bool ReplacedHeads::wants_projected() const { return next_ != nullptr && next_->wants_projected(); }
+bool ReplacedHeads::wants_attn_out() const { return next_ != nullptr && next_->wants_attn_out(); }
 
-void ReplacedHeads::projected(const AttentionSite& site, View<const float, 2> rows) {
-  if (next_ != nullptr) next_->projected(site, rows);
+void ReplacedHeads::on_attn_out(const AttentionSite& site, View<const float, 2> rows) {
+  if (next_ != nullptr) next_->on_attn_out(site, rows);
 }
 
 bool ReplacedHeads::wants_hidden() const { return next_ == nullptr || next_->wants_hidden(); }
 
-void ReplacedHeads::reached(Side side, int64_t layer, View<const float, 2> rows) {
-  if (next_ != nullptr) next_->reached(side, layer, rows);
+void ReplacedHeads::on_resid_post(Side side, int64_t layer, View<const float, 2> rows) {
+  if (next_ != nullptr) next_->on_resid_post(side, layer, rows);
 }
 
 }  // namespace headwise

@@ -9,23 +9,23 @@
 #include "core/nearest_name.h"
 #include "headwise/core/error.h"
 #include "headwise/observe/head_weights.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 namespace {
 
-std::string_view group_of(WatchPass pass) {
+std::string_view group_of(DataPass pass) {
   switch (pass) {
-    case WatchPass::attention:
-    case WatchPass::repeated:
+    case DataPass::attention:
+    case DataPass::repeated:
       return "attention";
-    case WatchPass::treebank:
-    case WatchPass::coreference:
-    case WatchPass::alignment:
-    case WatchPass::fields:
-    case WatchPass::rare:
+    case DataPass::treebank:
+    case DataPass::coreference:
+    case DataPass::alignment:
+    case DataPass::fields:
+    case DataPass::rare:
       return "linguistic";
-    case WatchPass::similarity:
+    case DataPass::similarity:
       return "similarity";
   }
   return {};
@@ -47,7 +47,7 @@ std::vector<MeasureGroup> make_groups() {
       }
     }
   };
-  for (const WatcherKind& kind : watcher_kinds()) add(group_of(kind.pass), kind.measures);
+  for (const HeadMetricKind& kind : head_metric_kinds()) add(group_of(kind.pass), kind.measures);
   add("similarity", weight_measures());
   static constexpr std::string_view kOfLoss[] = {"gradient", "gradient_normalised", "ablation_zero",
                                                  "ablation_mean"};

@@ -8,9 +8,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/observe/head_weights.h"
+#include "observe/data_pass.h"
 #include "observe/layers.h"
 #include "observe/repeated.h"
-#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
@@ -45,29 +45,29 @@ class Observation {
     const MeasureSelection& asked = options_.measures;
     const bool words = tokenizer_ != nullptr;
     const bool texts = !data_.corpus.texts.empty();
-    const auto wants = [&](WatchPass pass) { return is_wanted(pass, asked); };
-    const bool similarity = wants(WatchPass::similarity) && texts;
+    const auto wants = [&](DataPass pass) { return is_wanted(pass, asked); };
+    const bool similarity = wants(DataPass::similarity) && texts;
     // One pass over the corpus for both.
     const bool both = similarity && !is_finished("similarity");
     part(
-        "attention", wants(WatchPass::attention) && texts,
+        "attention", wants(DataPass::attention) && texts,
         [&] {
-          std::vector<WatchPass> passes = {WatchPass::attention};
-          if (both) passes.push_back(WatchPass::similarity);
-          watch(data_.corpus, passes);
+          std::vector<DataPass> passes = {DataPass::attention};
+          if (both) passes.push_back(DataPass::similarity);
+          run_pass(data_.corpus, passes);
           count_rows();
         },
         both ? "similarity" : "");
-    part("treebank", wants(WatchPass::treebank) && words && !data_.treebank.empty(), [&] {
-      watch(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), {WatchPass::treebank});
+    part("treebank", wants(DataPass::treebank) && words && !data_.treebank.empty(), [&] {
+      run_pass(corpus_of(data_.treebank, &ObservedText::tree, "treebank"), {DataPass::treebank});
     });
-    part("coreference", wants(WatchPass::coreference) && words && !data_.coreference.empty(), [&] {
-      watch(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
-            {WatchPass::coreference});
+    part("coreference", wants(DataPass::coreference) && words && !data_.coreference.empty(), [&] {
+      run_pass(corpus_of(data_.coreference, &ObservedText::item, "coreference"),
+               {DataPass::coreference});
     });
-    part("alignment", wants(WatchPass::alignment) && is_aligned(),
-         [&] { watch(data_.corpus, {WatchPass::alignment}); });
-    part("similarity", similarity, [&] { watch(data_.corpus, {WatchPass::similarity}); });
+    part("alignment", wants(DataPass::alignment) && is_aligned(),
+         [&] { run_pass(data_.corpus, {DataPass::alignment}); });
+    part("similarity", similarity, [&] { run_pass(data_.corpus, {DataPass::similarity}); });
     part("weights",
          std::ranges::any_of(weight_measures(),
                              [&](std::string_view measure) { return asked.has(measure); }),
@@ -75,11 +75,11 @@ class Observation {
            if (options_.progress) options_.progress("weights", 0, 1);
            observe_weights(model_, options_.seed, evidence_);
          });
-    part("repeated sequences", wants(WatchPass::repeated) && options_.probes,
-         [&] { watch_repeated(); });
-    const bool probed = wants(WatchPass::treebank) || wants(WatchPass::coreference) ||
-                        wants(WatchPass::fields) || wants(WatchPass::rare);
-    part("probes", probed && options_.probes && words, [&] { watch_probes(); });
+    part("repeated sequences", wants(DataPass::repeated) && options_.probes,
+         [&] { measure_repeated(); });
+    const bool probed = wants(DataPass::treebank) || wants(DataPass::coreference) ||
+                        wants(DataPass::fields) || wants(DataPass::rare);
+    part("probes", probed && options_.probes && words, [&] { measure_probes(); });
     const bool importance = asked.has_group("importance") && data_.evaluation;
     const bool gradient = asked.has("gradient") || asked.has("gradient_normalised");
     part("gradient", importance && gradient && options_.importance.gradient,
@@ -108,9 +108,10 @@ class Observation {
   }
 
   bool ablates() const {
-    const ImportanceOptions& how = options_.importance;
+    const ImportanceOptions& params = options_.importance;
     return options_.measures.has("ablation_zero") || options_.measures.has("ablation_mean") ||
-           !how.groups.empty() || how.layers || how.pairs != ImportanceOptions::Pairs::none;
+           !params.groups.empty() || params.layers ||
+           params.pairs != ImportanceOptions::Pairs::none;
   }
 
   /// What came along with measures that were asked for.
@@ -135,20 +136,20 @@ class Observation {
                                [](const ObservedText& text) { return !text.aligned.empty(); });
   }
 
-  void watch(const ObservedCorpus& corpus, const std::vector<WatchPass>& passes,
-             bool probes = false) {
-    const WatchContext context{.model = model_,
-                               .tokenizer = tokenizer_,
-                               .corpus = corpus,
-                               .seed = options_.seed,
-                               .all_pairs = options_.all_pairs,
-                               .probes = probes,
-                               .wanted = wanted(),
-                               .gates = gates(),
-                               .replaced = options_.replaced,
-                               .measures = options_.measures};
+  void run_pass(const ObservedCorpus& corpus, const std::vector<DataPass>& passes,
+                bool probes = false) {
+    const MetricContext context{.model = model_,
+                                .tokenizer = tokenizer_,
+                                .corpus = corpus,
+                                .seed = options_.seed,
+                                .all_pairs = options_.all_pairs,
+                                .probes = probes,
+                                .wanted = wanted(),
+                                .gates = gates(),
+                                .replaced = options_.replaced,
+                                .measures = options_.measures};
     std::vector<Measures> heads(evidence_.heads.size());
-    watch_corpus(context, passes, progress(), heads, evidence_);
+    run_data_pass(context, passes, progress(), heads, evidence_);
     for (size_t h = 0; h < heads.size(); ++h) {
       Measures& to = probes ? evidence_.heads[h].probes : evidence_.heads[h].measures;
       for (const auto& [name, measure] : heads[h]) to.add(name, measure);
@@ -169,7 +170,7 @@ class Observation {
   }
 
   /// Induction and its kin are measures of their own, and probes.
-  void watch_repeated() {
+  void measure_repeated() {
     const RepeatedSequences sequences =
         repeated_sequences(model_.config(), tokenizer_, options_.seed);
     ObservedCorpus corpus{.name = "repeated sequences"};
@@ -179,7 +180,7 @@ class Observation {
         corpus.texts.back().decoder_ids = sequences.decoder_ids[i];
       }
     }
-    watch(corpus, {WatchPass::repeated});
+    run_pass(corpus, {DataPass::repeated});
     for (HeadEvidence& head : evidence_.heads) {
       for (const char* name : {"induction", "duplicate", "previous_on_random"}) {
         if (const Measure* measure = head.measures.find(name)) head.probes.add(name, *measure);
@@ -187,16 +188,16 @@ class Observation {
     }
   }
 
-  void watch_probes() {
+  void measure_probes() {
     const ProbeLexicon lexicon = options_.lexicon.value_or(ProbeLexicon::english());
     const auto trees = probe_sentences(lexicon, kProbeCount, options_.seed);
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);
-    watch(corpus_of(trees, &ObservedText::tree, kProbes), {WatchPass::treebank}, true);
-    watch(corpus_of(pronouns, &ObservedText::item, kProbes), {WatchPass::coreference}, true);
-    watch(corpus_of(fields, &ObservedText::field, kProbes), {WatchPass::fields}, true);
-    watch(corpus_of(rare, &ObservedText::rare, kProbes), {WatchPass::rare}, true);
+    run_pass(corpus_of(trees, &ObservedText::tree, kProbes), {DataPass::treebank}, true);
+    run_pass(corpus_of(pronouns, &ObservedText::item, kProbes), {DataPass::coreference}, true);
+    run_pass(corpus_of(fields, &ObservedText::field, kProbes), {DataPass::fields}, true);
+    run_pass(corpus_of(rare, &ObservedText::rare, kProbes), {DataPass::rare}, true);
   }
 
   void measure_gradient() {
@@ -231,7 +232,7 @@ class Observation {
     return options;
   }
 
-  WatchProgress progress() const {
+  PassProgress progress() const {
     if (!options_.progress) return {};
     return [this](int64_t done, int64_t total) { options_.progress(at_, done, total); };
   }
@@ -270,7 +271,7 @@ class Observation {
     return corpus;
   }
 
-  /// The numbers of watchers go to the heads of the model in their order.
+  /// The numbers of metrics go to the heads of the model in their order.
   void check_heads() const {
     const Evidence fresh = no_evidence(model_);
     if (std::ranges::equal(evidence_.heads, fresh.heads, {}, &HeadEvidence::head,

@@ -9,8 +9,8 @@
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
 #include "observe/accuracy.h"
+#include "observe/head_metric.h"
 #include "observe/ridge.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -28,7 +28,7 @@ struct TaggedToken {
 /// Tags of all tokens of a treebank.
 class TaggedTexts {
  public:
-  explicit TaggedTexts(const WatchContext& context) {
+  explicit TaggedTexts(const MetricContext& context) {
     std::map<std::string, int64_t> counts;
     for (const ObservedText& text : context.corpus.texts) {
       for_each_word(text, [&](const TreeWord& word, TokenSpan) { ++counts[word.upos]; });
@@ -98,16 +98,16 @@ class TaggedTexts {
   std::vector<Text> texts_;
 };
 
-class PartsOfSpeech : public Watcher {
+class PartsOfSpeech : public HeadMetric {
  public:
-  PartsOfSpeech(const WatchContext& context, TaggedTexts texts)
+  PartsOfSpeech(const MetricContext& context, TaggedTexts texts)
       : heads_(heads_within_text(context)),
         texts_(std::move(texts)),
         sums_(heads_.size()),
         classifiers_(heads_.size()),
         right_(heads_.size()) {}
 
-  void begin(const WatchedBatch& batch) override {
+  void begin(const MetricBatch& batch) override {
     rows_.clear();
     classes_.clear();
     const auto tags = static_cast<int32_t>(texts_.tags());
@@ -120,8 +120,8 @@ class PartsOfSpeech : public Watcher {
     count_tags();
   }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<const float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+            View<const float, 3> z, View<const float, 2>) override {
     if (rows_.empty() || !has_any(site, heads_)) return;
     parallel_for(std::ssize(site.heads), [&](int64_t h) {
       if (heads_[site.first + h] == 0) return;
@@ -204,7 +204,7 @@ class PartsOfSpeech : public Watcher {
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_parts_of_speech(const WatchContext& context) {
+std::unique_ptr<HeadMetric> parts_of_speech_metric(const MetricContext& context) {
   if (context.probes) return nullptr;  // a small lexicon is learnt by heart
   TaggedTexts texts(context);
   if (texts.rows(0) == 0 || texts.rows(1) == 0) return nullptr;

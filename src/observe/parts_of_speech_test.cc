@@ -76,8 +76,8 @@ class PartsOfSpeech : public testing::TestWithParam<std::string> {};
 TEST_P(PartsOfSpeech, EqualAPlainFit) {
   const Model model = load_golden_model(GetParam());
   const ChanceTreebank treebank(80, model.config().encoder_decoder());
-  const WatchContext context{.model = model, .corpus = treebank.corpus, .seed = 11};
-  const Watched watched = watch(context, watch_parts_of_speech(context));
+  const MetricContext context{.model = model, .corpus = treebank.corpus, .seed = 11};
+  const MetricResult observed = run_metric(context, parts_of_speech_metric(context));
 
   // Words that count, and the tags that are drawn for forms in the order in which they appear.
   const std::vector<std::string> tags = {"DET", "NOUN", "PUNCT", "VERB"};
@@ -110,7 +110,7 @@ TEST_P(PartsOfSpeech, EqualAPlainFit) {
   for (const ObservedText& text : treebank.corpus.texts) seen.push_back(see(model, text));
   const std::vector<uint8_t> heads = heads_within_text(context);
   for (int64_t h = 0; h < model.heads(); ++h) {
-    const Measure* const upos = watched.heads[h].find("upos");
+    const Measure* const upos = observed.heads[h].find("upos");
     ASSERT_EQ(upos != nullptr, heads[h] != 0) << h;
     if (upos == nullptr) continue;
     std::vector<Sample> samples[2][2];  // by half; with tags, with drawn ones
@@ -137,13 +137,13 @@ TEST_P(PartsOfSpeech, EqualAPlainFit) {
     const int64_t right = hits(samples[0][0], samples[1][0], 4);
     EXPECT_EQ(*upos, accuracy(right, n, baseline)) << head_name(model, h);
     const int64_t control = hits(samples[0][1], samples[1][1], 4);
-    EXPECT_DOUBLE_EQ(watched.heads[h].find("upos_selectivity")->value,
+    EXPECT_DOUBLE_EQ(observed.heads[h].find("upos_selectivity")->value,
                      static_cast<double>(right - control) / static_cast<double>(n))
         << head_name(model, h);
   }
   const int before = threads();
   set_threads(3);
-  EXPECT_EQ(watch(context, watch_parts_of_speech(context)).heads, watched.heads);
+  EXPECT_EQ(run_metric(context, parts_of_speech_metric(context)).heads, observed.heads);
   set_threads(before);
 }
 
@@ -154,8 +154,8 @@ INSTANTIATE_TEST_SUITE_P(All, PartsOfSpeech,
 TEST(PartsOfSpeechItems, NeedBothHalvesAndARealTreebank) {
   const Model model = load_golden_model("bert");
   const ChanceTreebank one(1, false), many(10, false);
-  EXPECT_EQ(watch_parts_of_speech({.model = model, .corpus = one.corpus}), nullptr);
-  EXPECT_EQ(watch_parts_of_speech({.model = model, .corpus = many.corpus, .probes = true}),
+  EXPECT_EQ(parts_of_speech_metric({.model = model, .corpus = one.corpus}), nullptr);
+  EXPECT_EQ(parts_of_speech_metric({.model = model, .corpus = many.corpus, .probes = true}),
             nullptr);
 }
 

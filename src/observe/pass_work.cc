@@ -13,7 +13,7 @@ namespace {
 
 double mean_length(const TokenBatch& texts) {
   return static_cast<double>(texts.rows()) /
-         static_cast<double>(std::max<int64_t>(1, texts.texts()));
+         static_cast<double>(std::max<int64_t>(1, texts.sequences()));
 }
 
 /// Of one query.
@@ -26,7 +26,7 @@ double attention_work(const ModelConfig& config, const AttentionConfig& attentio
 }
 
 double feed_forward_work(const ModelConfig& config, const StackConfig& stack) {
-  return (config.gated ? 3. : 2.) * static_cast<double>(config.width) *
+  return (config.glu ? 3. : 2.) * static_cast<double>(config.width) *
          static_cast<double>(stack.intermediate);
 }
 

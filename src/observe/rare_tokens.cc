@@ -1,10 +1,10 @@
-// rare_share: whether a head looks at the rarest token that it sees.
+// rare_share: whether a head attends to the rarest token that it sees.
 #include <algorithm>
 #include <list>
 
+#include "observe/head_metric.h"
 #include "observe/token_kinds.h"
 #include "observe/visible_keys.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -33,7 +33,7 @@ struct RarestOfRows {
   AttentionMask mask{};
   std::vector<Rarest> rows{};        // [T]
   std::vector<int64_t> first_key{};  // [T], of the row's text
-  Tally chance{};                    // over the rows that see a key
+  RunningMean chance{};              // over the rows that see a key
 };
 
 /// The tokens of one side of the corpus.
@@ -43,9 +43,10 @@ struct CountedTokens {
   std::vector<int64_t> rarity{};   // of the batch: counts of its tokens
 };
 
-class RareTokens : public Watcher {
+class RareTokens : public HeadMetric {
  public:
-  explicit RareTokens(const WatchContext& context) : kinds_(context), sums_(context.model.heads()) {
+  explicit RareTokens(const MetricContext& context)
+      : kinds_(context), sums_(context.model.heads()) {
     const ModelConfig& config = context.model.config();
     source_.counts.resize(std::max(config.vocabulary, config.decoder_vocabulary));
     target_.counts.resize(source_.counts.size());
@@ -55,26 +56,25 @@ class RareTokens : public Watcher {
     }
   }
 
-  bool watches_weights() const override { return true; }
+  bool wants_weights() const override { return true; }
 
-  void begin(const WatchedBatch& batch) override {
+  void begin(const MetricBatch& batch) override {
     batch_ = &batch;
     rarest_.clear();
     fill(batch.source, source_);
     fill(batch.target, target_);
   }
 
-  void watch(const AttentionSite& site, const Attention& attention,
-             AttentionObserver& observer) override {
+  void on_attention(const AttentionSite& site, const Attention& attention,
+                    AttentionObserver& observer) override {
     const int64_t rows = attention.q_offsets.back(), heads = std::ssize(site.heads);
     largest_.resize(rows * heads);
     observer.left_out = keys(site).special;
     observer.largest_kept = {largest_.data(), {rows, heads}};
   }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<const float, 3>, View<const float, 2>) override {
     const int64_t heads = std::ssize(site.heads);
     const std::vector<int64_t>& rarity = keys(site).rarity;
     for (const HeadGroup& group : layer.groups(attention)) {
@@ -105,7 +105,7 @@ class RareTokens : public Watcher {
 
  private:
   struct Sums {
-    Tally share{}, chance{};
+    RunningMean share{}, chance{};
   };
 
   void fill(const TokenBatch& tokens, CountedTokens& side) const {
@@ -133,7 +133,7 @@ class RareTokens : public Watcher {
 
   void fill(const AttentionSite& site, RarestOfRows& result) const {
     const TokenBatch &rows = *result.tokens, &tokens = batch_->keys(site);
-    for (int64_t b = 0; b < rows.texts(); ++b) {
+    for (int64_t b = 0; b < rows.sequences(); ++b) {
       const int64_t n = rows.offsets[b + 1] - rows.offsets[b];
       const int64_t first = tokens.offsets[b], m = tokens.offsets[b + 1] - first;
       Rarest running;
@@ -155,7 +155,7 @@ class RareTokens : public Watcher {
   }
 
   TokenKinds kinds_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
   CountedTokens source_, target_;
   std::list<RarestOfRows> rarest_;  // of the batch
   std::vector<int32_t> largest_;    // [T, H] of the attention at hand
@@ -164,7 +164,7 @@ class RareTokens : public Watcher {
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_rare_tokens(const WatchContext& context) {
+std::unique_ptr<HeadMetric> rare_tokens_metric(const MetricContext& context) {
   return std::make_unique<RareTokens>(context);
 }
 

@@ -1,42 +1,42 @@
-// All watchers, by the pass that they look at.
+// All metrics, by the pass that they see.
 #include <algorithm>
 
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 
-std::span<const WatcherKind> watcher_kinds() {
-  using enum WatchPass;
-  static const std::vector<WatcherKind> kKinds = {
+std::span<const HeadMetricKind> head_metric_kinds() {
+  using enum DataPass;
+  static const std::vector<HeadMetricKind> kKinds = {
       {attention,
        {"entropy", "entropy_ratio", "confidence", "distance", "mass_previous", "mass_self",
         "mass_next", "mass_first", "mass_last", "mass_special", "mass_punctuation", "mass_window",
         "offset_share", "diagonal"},
-       watch_statistics},
-      {attention, {"rare_share", "rare_chance"}, watch_rare_tokens},
-      {attention, {"semantic"}, watch_semantics},
-      {attention, {"contribution_norm", "constancy"}, watch_contributions},
-      {attention, {"direct_logit"}, watch_direct_logits},
-      {similarity, {"js"}, watch_divergence},
-      {similarity, {"output_cka"}, watch_similarity},
-      {treebank, {"relation"}, watch_relations},
-      {treebank, {"upos", "upos_selectivity"}, watch_parts_of_speech},
-      {coreference, {"coreference"}, watch_coreference},
-      {alignment, {"alignment", "alignment_read"}, watch_alignment},
-      {repeated, {"induction", "duplicate", "previous_on_random"}, watch_repetition},
-      {fields, {"same_field"}, watch_field_probe},
-      {rare, {"rare_word"}, watch_rare_probe},
+       statistics_metric},
+      {attention, {"rare_share", "rare_chance"}, rare_tokens_metric},
+      {attention, {"semantic"}, semantics_metric},
+      {attention, {"contribution_norm", "constancy"}, contributions_metric},
+      {attention, {"direct_logit"}, direct_logits_metric},
+      {similarity, {"js"}, divergence_metric},
+      {similarity, {"output_cka"}, similarity_metric},
+      {treebank, {"relation"}, relations_metric},
+      {treebank, {"upos", "upos_selectivity"}, parts_of_speech_metric},
+      {coreference, {"coreference"}, coreference_metric},
+      {alignment, {"alignment", "alignment_read"}, alignment_metric},
+      {repeated, {"induction", "duplicate", "previous_on_random"}, repetition_metric},
+      {fields, {"same_field"}, field_probe_metric},
+      {rare, {"rare_word"}, rare_probe_metric},
   };
   return kKinds;
 }
 
-bool is_wanted(const WatcherKind& kind, const MeasureSelection& measures) {
+bool is_wanted(const HeadMetricKind& kind, const MeasureSelection& measures) {
   return std::ranges::any_of(kind.measures,
                              [&](std::string_view name) { return measures.has(name); });
 }
 
-bool is_wanted(WatchPass pass, const MeasureSelection& measures) {
-  return std::ranges::any_of(watcher_kinds(), [&](const WatcherKind& kind) {
+bool is_wanted(DataPass pass, const MeasureSelection& measures) {
+  return std::ranges::any_of(head_metric_kinds(), [&](const HeadMetricKind& kind) {
     return kind.pass == pass && is_wanted(kind, measures);
   });
 }

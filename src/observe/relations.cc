@@ -1,4 +1,4 @@
-// relation: whether a word looks at its syntactic head, and a head at its dependent (Clark et al.
+// relation: whether a word attends to its syntactic head, and a head at its dependent (Clark et al.
 // 2019).
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
+#include "observe/head_metric.h"
 #include "observe/maps_in_parts.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -143,9 +143,9 @@ int64_t predicted(const Row& row, std::span<const double> sums) {
   return best < 0 ? -1 : candidates[best].word;
 }
 
-class Relations : public Watcher {
+class Relations : public HeadMetric {
  public:
-  explicit Relations(const WatchContext& context)
+  explicit Relations(const MetricContext& context)
       : context_(context), heads_(heads_within_text(context)), questions_(context.model.heads()) {
     for (const ObservedText& text : context.corpus.texts) {
       sentences_.push_back(text.tree == nullptr ? Sentence{}
@@ -156,11 +156,10 @@ class Relations : public Watcher {
 
   bool has_items() const { return !questions_.items.empty(); }
 
-  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+  void begin(const MetricBatch& batch) override { batch_ = &batch; }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<const float, 3>, View<const float, 2>) override {
     if (!has_any(site, heads_)) return;
     std::vector<Row> rows;
     std::vector<int64_t> tokens;  // where they are in the batch
@@ -204,19 +203,19 @@ class Relations : public Watcher {
     }
   }
 
-  const WatchContext& context_;
+  const MetricContext& context_;
   std::vector<uint8_t> heads_;
   Questions questions_;
   std::vector<Sentence> sentences_;  // of the corpus
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_relations(const WatchContext& context) {
-  auto watcher = std::make_unique<Relations>(context);
-  if (!watcher->has_items()) return nullptr;
-  return watcher;
+std::unique_ptr<HeadMetric> relations_metric(const MetricContext& context) {
+  auto metric = std::make_unique<Relations>(context);
+  if (!metric->has_items()) return nullptr;
+  return metric;
 }
 
 }  // namespace headwise

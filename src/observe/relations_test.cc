@@ -7,14 +7,14 @@
 
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
+#include "observe/data_pass.h"
 #include "observe/labelled_testing.h"
 #include "observe/maps_in_parts.h"
-#include "observe/watch_corpus.h"
 
 namespace headwise {
 namespace {
 
-/// The word that a word looks at most, by the definition: -1 if there is no other.
+/// The word that a word attends to most, by the definition: -1 if there is no other.
 int64_t looked_at(const std::vector<std::vector<float>>& map, const std::vector<TreeWord>& words,
                   const std::vector<std::vector<int64_t>>& tokens, int64_t word) {
   int64_t best = -1;
@@ -103,15 +103,15 @@ TEST_P(Relations, EqualAPlainComputationFromStoredMaps) {
   const Model model = load_golden_model(GetParam());
   const bool two = model.config().encoder_decoder();
   const ChanceTreebank treebank(60, two);
-  const WatchContext context{.model = model, .corpus = treebank.corpus};
-  const Watched watched = watch(context, watch_relations(context));
+  const MetricContext context{.model = model, .corpus = treebank.corpus};
+  const MetricResult observed = run_metric(context, relations_metric(context));
   const auto expected = expected_of(model, treebank.corpus);
   ASSERT_EQ(expected.size(), 6u);
   const std::vector<uint8_t> heads = heads_within_text(context);
   for (const auto& [name, of] : expected) {
     int64_t best = -1;
     for (int64_t h = 0; h < model.heads(); ++h) {
-      const Measure* const measure = watched.heads[h].find(name);
+      const Measure* const measure = observed.heads[h].find(name);
       ASSERT_EQ(measure != nullptr, heads[h] != 0) << name << " " << h;
       if (measure == nullptr) continue;
       EXPECT_EQ(*measure, of.measure(h, 0, 1)) << name << " " << head_name(model, h);
@@ -120,9 +120,9 @@ TEST_P(Relations, EqualAPlainComputationFromStoredMaps) {
     }
     const BestHead expected_best{head_name(model, best), of.measure(best, 0, 2),
                                  of.measure(best, 1, 2)};
-    EXPECT_EQ(watched.evidence.best.at(name), expected_best) << name;
+    EXPECT_EQ(observed.evidence.best.at(name), expected_best) << name;
   }
-  EXPECT_EQ(watched.evidence.best.size(), expected.size());
+  EXPECT_EQ(observed.evidence.best.size(), expected.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Relations,
@@ -133,25 +133,25 @@ INSTANTIATE_TEST_SUITE_P(All, Relations,
 TEST(RelationItems, AreTheSameForAnyBatchesAndThreads) {
   const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(40, false);
-  const WatchContext context{.model = model, .corpus = treebank.corpus};
-  const Watched watched = watch(context, watch_relations(context));
+  const MetricContext context{.model = model, .corpus = treebank.corpus};
+  const MetricResult observed = run_metric(context, relations_metric(context));
   const int before = threads();
   set_threads(3);
-  const Watched other = watch(context, watch_relations(context), 40);
+  const MetricResult other = run_metric(context, relations_metric(context), 40);
   set_threads(before);
-  EXPECT_EQ(watched.heads, other.heads);
-  EXPECT_EQ(watched.evidence.best, other.evidence.best);
+  EXPECT_EQ(observed.heads, other.heads);
+  EXPECT_EQ(observed.evidence.best, other.evidence.best);
 }
 
 /// Parts of speech are learnt on one way through the texts, and tested on the next.
-TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
+TEST(RelationItems, AreAskedOnceThoughOtherMetricsGoOn) {
   const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(20, false);
-  const WatchContext context{.model = model, .corpus = treebank.corpus};
-  Watched together{.heads = std::vector<Measures>(model.heads())};
-  watch_corpus(context, {WatchPass::treebank}, {}, together.heads, together.evidence);
-  const Watched relations = watch(context, watch_relations(context), 20);
-  const Watched tags = watch(context, watch_parts_of_speech(context), 20);
+  const MetricContext context{.model = model, .corpus = treebank.corpus};
+  MetricResult together{.heads = std::vector<Measures>(model.heads())};
+  run_data_pass(context, {DataPass::treebank}, {}, together.heads, together.evidence);
+  const MetricResult relations = run_metric(context, relations_metric(context), 20);
+  const MetricResult tags = run_metric(context, parts_of_speech_metric(context), 20);
   for (int64_t h = 0; h < model.heads(); ++h) {
     Measures expected = relations.heads[h];
     for (const auto& [name, measure] : tags.heads[h]) expected.add(name, measure);
@@ -163,17 +163,17 @@ TEST(RelationItems, AreAskedOnceThoughOtherWatchersGoOn) {
 TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
   const Model model = load_golden_model("bert");
   const ChanceTreebank treebank(20, false);
-  WatchContext context{.model = model, .corpus = treebank.corpus, .probes = true};
+  MetricContext context{.model = model, .corpus = treebank.corpus, .probes = true};
   context.wanted.assign(model.heads(), 0);
   context.wanted[6] = 1;
-  const Watched watched = watch(context, watch_relations(context));
-  EXPECT_TRUE(watched.heads[5].empty());
-  EXPECT_NE(watched.heads[6].find("relation/det/to_head"), nullptr);
-  EXPECT_TRUE(watched.evidence.best.empty());
-  EXPECT_EQ(watched.evidence.best_probes.at("relation/det/to_head").head, "L1.H2");
+  const MetricResult observed = run_metric(context, relations_metric(context));
+  EXPECT_TRUE(observed.heads[5].empty());
+  EXPECT_NE(observed.heads[6].find("relation/det/to_head"), nullptr);
+  EXPECT_TRUE(observed.evidence.best.empty());
+  EXPECT_EQ(observed.evidence.best_probes.at("relation/det/to_head").head, "L1.H2");
 }
 
-/// llama_fixed: L0.H1 looks at the previous token.
+/// llama_fixed: L0.H1 attends to the previous token.
 TEST(RelationItems, OfFixedHeadsAreWhatTheirPatternsSay) {
   const Model model = load_golden_model("llama_fixed");
   PiecedText pieces(1);
@@ -191,12 +191,12 @@ TEST(RelationItems, OfFixedHeadsAreWhatTheirPatternsSay) {
   tree.text = pieces.text();
   ObservedCorpus corpus{.texts = {pieces.finish(false)}};
   corpus.texts[0].tree = &tree;
-  const WatchContext context{.model = model, .corpus = corpus};
-  const Watched watched = watch(context, watch_relations(context));
+  const MetricContext context{.model = model, .corpus = corpus};
+  const MetricResult observed = run_metric(context, relations_metric(context));
   const HeadIndex found = model.find_heads("L0.H1").front();
   const int64_t previous = model.attentions()[found.site].first + found.index;
   const auto value = [&](const std::string& name) {
-    return watched.heads[previous].find("relation/" + name)->value;
+    return observed.heads[previous].find("relation/" + name)->value;
   };
   EXPECT_EQ(value("det/to_head"), 1);         // the word before it
   EXPECT_EQ(value("nsubj/to_head"), 0);       // sees no other word: the first one of them
@@ -204,17 +204,17 @@ TEST(RelationItems, OfFixedHeadsAreWhatTheirPatternsSay) {
   EXPECT_EQ(value("det/to_dependent"), 1);    // no weight anywhere: the first of the other words
   EXPECT_EQ(value("advmod/to_dependent"), 0);
   EXPECT_EQ(value("advmod/to_head"), 0);  // half its weight is on a mark, and half on itself
-  EXPECT_EQ(watched.heads[previous].find("relation/root/to_head"), nullptr);
-  EXPECT_EQ(watched.heads[previous].find("relation/punct/to_head"), nullptr);
-  EXPECT_EQ(watched.heads[previous].find("relation/punct/to_dependent"), nullptr);
-  EXPECT_EQ(watched.heads[previous].find("relation/advmod/to_head")->baseline, 1);
-  EXPECT_TRUE(watched.evidence.best.empty());  // one item of each has no second half
+  EXPECT_EQ(observed.heads[previous].find("relation/root/to_head"), nullptr);
+  EXPECT_EQ(observed.heads[previous].find("relation/punct/to_head"), nullptr);
+  EXPECT_EQ(observed.heads[previous].find("relation/punct/to_dependent"), nullptr);
+  EXPECT_EQ(observed.heads[previous].find("relation/advmod/to_head")->baseline, 1);
+  EXPECT_TRUE(observed.evidence.best.empty());  // one item of each has no second half
 }
 
 /// Asks for the maps of all rows in parts.
 struct MapsInParts : ForwardObserver {
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2>) override {
     if (site.side != Side::encoder) return;
     std::vector<int64_t> rows(z.extent(0));
     std::iota(rows.begin(), rows.end(), 0);
@@ -245,19 +245,19 @@ TEST(RelationItems, OfALongWordEqualAPlainComputationFromStoredMaps) {
   tree.text = pieces.text();
   ObservedCorpus corpus{.texts = {pieces.finish(true)}};
   corpus.texts[0].tree = &tree;
-  const WatchContext context{.model = model, .corpus = corpus};
-  const Watched watched = watch(context, watch_relations(context));
+  const MetricContext context{.model = model, .corpus = corpus};
+  const MetricResult observed = run_metric(context, relations_metric(context));
   const std::vector<uint8_t> heads = heads_within_text(context);
   for (const auto& [name, expected] : expected_of(model, corpus)) {
     for (int64_t h = 0; h < model.heads(); ++h) {
       if (heads[h] == 0) continue;
-      EXPECT_EQ(*watched.heads[h].find(name), expected.measure(h, 0, 1)) << name << " " << h;
+      EXPECT_EQ(*observed.heads[h].find(name), expected.measure(h, 0, 1)) << name << " " << h;
     }
   }
   MapsInParts maps;
   TokenBatch batch;
   batch.add(corpus.texts[0].ids);
-  (void)model.hidden(batch, {.observer = &maps});
+  (void)model.forward(batch, {.observer = &maps});
   EXPECT_EQ(maps.parts, 2 * model.config().encoder.layers());
 }
 
@@ -265,10 +265,10 @@ TEST(RelationItems, AreNoneWithoutTrees) {
   const Model model = load_golden_model("bert");
   ChanceTreebank treebank(2, false);
   for (ObservedText& text : treebank.corpus.texts) text.tree = nullptr;
-  const WatchContext context{.model = model, .corpus = treebank.corpus};
-  EXPECT_EQ(watch_relations(context), nullptr);
-  EXPECT_EQ(watch_parts_of_speech(context), nullptr);
-  EXPECT_EQ(watch_coreference(context), nullptr);
+  const MetricContext context{.model = model, .corpus = treebank.corpus};
+  EXPECT_EQ(relations_metric(context), nullptr);
+  EXPECT_EQ(parts_of_speech_metric(context), nullptr);
+  EXPECT_EQ(coreference_metric(context), nullptr);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 namespace {
@@ -70,25 +70,24 @@ struct RepetitionTally {
   int64_t n = 0;
 };
 
-class RepetitionWatcher : public Watcher {
+class RepetitionMetric : public HeadMetric {
  public:
-  explicit RepetitionWatcher(const WatchContext& context)
+  explicit RepetitionMetric(const MetricContext& context)
       : context_(context),
         wrapping_(usual_wrapping(context.model.config(), context.tokenizer)),
         tallies_(context.model.heads()) {}
 
-  void begin(const WatchedBatch& batch) override { batch_ = &batch; }
+  void begin(const MetricBatch& batch) override { batch_ = &batch; }
 
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<const float, 3>,
-                View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<const float, 3>, View<const float, 2>) override {
     if (site.kind != AttentionKind::self || site.heads.empty()) return;
     const TokenBatch& texts = batch_->rows(site);
     const bool of_decoder = &texts != &batch_->source;
     const int64_t before = of_decoder ? 1 : std::ssize(wrapping_.before);
     const int64_t around = before + (of_decoder ? 0 : std::ssize(wrapping_.after));
     std::vector<int64_t> rows, positions, periods;  // of the second time
-    for (int64_t b = 0; b < texts.texts(); ++b) {
+    for (int64_t b = 0; b < texts.sequences(); ++b) {
       const int64_t period = (texts.offsets[b + 1] - texts.offsets[b] - around) / 2;
       for (int64_t i = before + period; i < before + 2 * period; ++i) {
         rows.push_back(texts.offsets[b] + i);
@@ -99,26 +98,26 @@ class RepetitionWatcher : public Watcher {
     }
     const AttentionMaps maps = layer.maps(attention, rows);
     parallel_for(std::ssize(site.heads), [&](int64_t h) {
-      RepetitionTally& tally = tallies_[site.first + h];
+      RepetitionTally& running_mean = tallies_[site.first + h];
       for (size_t r = 0; r < rows.size(); ++r) {
         const std::span<const float> weights = maps.row(static_cast<int64_t>(r), h);
         const int64_t i = positions[r], k = periods[r];
-        tally.induction += weights[i - k + 1];
-        tally.duplicate += weights[i - k];
-        tally.previous += weights[i - 1];
-        ++tally.n;
+        running_mean.induction += weights[i - k + 1];
+        running_mean.duplicate += weights[i - k];
+        running_mean.previous += weights[i - 1];
+        ++running_mean.n;
       }
     });
   }
 
   void finish(std::span<Measures> heads, Evidence& evidence) override {
     for (size_t h = 0; h < tallies_.size(); ++h) {
-      const RepetitionTally& tally = tallies_[h];
-      if (tally.n == 0 || (!context_.wanted.empty() && !context_.wanted[h])) continue;
-      const auto n = static_cast<double>(tally.n);
-      heads[h].add("induction", {.value = tally.induction / n, .n = tally.n});
-      heads[h].add("duplicate", {.value = tally.duplicate / n, .n = tally.n});
-      heads[h].add("previous_on_random", {.value = tally.previous / n, .n = tally.n});
+      const RepetitionTally& running_mean = tallies_[h];
+      if (running_mean.n == 0 || (!context_.wanted.empty() && !context_.wanted[h])) continue;
+      const auto n = static_cast<double>(running_mean.n);
+      heads[h].add("induction", {.value = running_mean.induction / n, .n = running_mean.n});
+      heads[h].add("duplicate", {.value = running_mean.duplicate / n, .n = running_mean.n});
+      heads[h].add("previous_on_random", {.value = running_mean.previous / n, .n = running_mean.n});
     }
     if (length_ < kRepeatedLength) {
       evidence.options["repeated_length"] =
@@ -128,9 +127,9 @@ class RepetitionWatcher : public Watcher {
   }
 
  private:
-  const WatchContext& context_;
+  const MetricContext& context_;
   Wrapping wrapping_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
   std::vector<RepetitionTally> tallies_;  // [heads of the model]
   int64_t length_ = 0;
 };
@@ -191,9 +190,9 @@ RepeatedSequences repeated_sequences(const ModelConfig& config, const Tokenizer*
   return result;
 }
 
-std::unique_ptr<Watcher> watch_repetition(const WatchContext& context) {
+std::unique_ptr<HeadMetric> repetition_metric(const MetricContext& context) {
   if (context.corpus.texts.empty()) return nullptr;
-  return std::make_unique<RepetitionWatcher>(context);
+  return std::make_unique<RepetitionMetric>(context);
 }
 
 }  // namespace headwise

@@ -1,4 +1,4 @@
-// semantic: whether a head looks at tokens of similar meaning, by their static embeddings.
+// semantic: whether a head attends to tokens of similar meaning, by their static embeddings.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +10,8 @@
 #include "headwise/core/seed.h"
 #include "headwise/kernels/gemm.h"
 #include "headwise/kernels/sum_of_squares.h"
+#include "observe/head_metric.h"
 #include "observe/token_kinds.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -26,20 +26,21 @@ struct ChosenRows {
   View<float, 2> cosines{};  // [R, most tokens of a text]; NaN at keys that are no candidates
 };
 
-class Semantics : public Watcher {
+class Semantics : public HeadMetric {
  public:
-  explicit Semantics(const WatchContext& context)
+  explicit Semantics(const MetricContext& context)
       : context_(context), kinds_(context), sums_(context.model.heads()) {}
 
-  bool watches_weights() const override { return true; }
+  bool wants_weights() const override { return true; }
 
-  void begin(const WatchedBatch& batch) override {
+  void begin(const MetricBatch& batch) override {
     batch_ = &batch;
     choose(batch.source, source_);
     choose(batch.target, target_);
   }
 
-  void watch(const AttentionSite& site, const Attention&, AttentionObserver& observer) override {
+  void on_attention(const AttentionSite& site, const Attention&,
+                    AttentionObserver& observer) override {
     if (site.kind == AttentionKind::cross) return;
     const ChosenRows& chosen = rows(site);
     const int64_t R = chosen.cosines.extent(0), heads = std::ssize(site.heads);
@@ -48,8 +49,8 @@ class Semantics : public Watcher {
     observer.correlation = correlations_ = {values_.at_least(R * heads), {R, heads}};
   }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<const float, 3>, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+            View<const float, 3>, View<const float, 2>) override {
     if (site.kind == AttentionKind::cross) return;
     for (int64_t i = 0; i < correlations_.extent(0); ++i) {
       for (int64_t h = 0; h < correlations_.extent(1); ++h) {
@@ -72,10 +73,11 @@ class Semantics : public Watcher {
 
   void choose(const TokenBatch& tokens, ChosenRows& chosen) const {
     chosen.index.assign(tokens.rows(), -1);
-    std::vector<std::vector<int64_t>> positions(tokens.texts());  // of chosen rows in their text
-    std::vector<int64_t> first(tokens.texts() + 1);               // among the chosen
+    std::vector<std::vector<int64_t>> positions(
+        tokens.sequences());                             // of chosen rows in their text
+    std::vector<int64_t> first(tokens.sequences() + 1);  // among the chosen
     int64_t longest = 0;
-    for (int64_t b = 0; b < tokens.texts(); ++b) {
+    for (int64_t b = 0; b < tokens.sequences(); ++b) {
       const int64_t keys = tokens.offsets[b + 1] - tokens.offsets[b];
       positions[b] =
           choose_below(kRowsPerText, keys,
@@ -91,7 +93,7 @@ class Semantics : public Watcher {
                           ? Side::encoder
                           : Side::decoder;
     const Activations words = unit_vectors(side, tokens);
-    parallel_for(tokens.texts(), [&](int64_t b) {
+    parallel_for(tokens.sequences(), [&](int64_t b) {
       const int64_t begin = tokens.offsets[b], end = tokens.offsets[b + 1];
       const View<float, 2> all = chosen.cosines.rows(first[b], first[b + 1]);
       const View<float, 2> cosines(all.data(), {all.extent(0), end - begin}, all.strides());
@@ -142,18 +144,18 @@ class Semantics : public Watcher {
     return words;
   }
 
-  const WatchContext& context_;
+  const MetricContext& context_;
   TokenKinds kinds_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
   ChosenRows source_, target_;
   Buffer values_;
   View<float, 2> correlations_;  // [R, H] of the attention at hand
-  std::vector<Tally> sums_;
+  std::vector<RunningMean> sums_;
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_semantics(const WatchContext& context) {
+std::unique_ptr<HeadMetric> semantics_metric(const MetricContext& context) {
   return std::make_unique<Semantics>(context);
 }
 

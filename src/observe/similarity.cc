@@ -5,8 +5,8 @@
 
 #include "headwise/core/parallel.h"
 #include "headwise/kernels/gemm.h"
+#include "observe/head_metric.h"
 #include "observe/output_cka.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -110,10 +110,10 @@ class OutputSums {
   Buffer rows_buffer_, product_buffer_;
 };
 
-class Similarity : public Watcher {
+class Similarity : public HeadMetric {
  public:
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
-                View<const float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
+            View<const float, 3> z, View<const float, 2>) override {
     if (z.empty()) return;
     sums_.try_emplace(site.name, site, layer).first->second.add(z);
   }
@@ -128,7 +128,7 @@ class Similarity : public Watcher {
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_similarity(const WatchContext&) {
+std::unique_ptr<HeadMetric> similarity_metric(const MetricContext&) {
   return std::make_unique<Similarity>();
 }
 

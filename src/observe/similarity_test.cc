@@ -7,8 +7,8 @@
 
 #include "golden/folder.h"
 #include "headwise/core/parallel.h"
+#include "observe/metric_testing.h"
 #include "observe/small_bert_testing.h"
-#include "observe/watch_testing.h"
 
 namespace headwise::tests {
 namespace {
@@ -18,8 +18,8 @@ using Rows = std::vector<std::vector<double>>;
 /// What every head adds to the residual stream, of every row.
 class Contributions : public ForwardObserver {
  public:
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
-                View<float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2>) override {
     const View<float, 2> output = layer.weights().output();
     for (int64_t h = 0; h < z.extent(1); ++h) {
       for (int64_t t = 0; t < z.extent(0); ++t) {
@@ -82,10 +82,10 @@ void expect_plain(const Model& model, const std::vector<TextPair>& batches, doub
   Contributions contributions;
   for (const TextPair& batch : batches) {
     const ForwardOptions options{.observer = &contributions};
-    (void)(batch.target.texts() > 0 ? model.hidden(batch.source, batch.target, options)
-                                    : model.hidden(batch.source, options));
+    (void)(batch.target.sequences() > 0 ? model.forward(batch.source, batch.target, options)
+                                        : model.forward(batch.source, options));
   }
-  const Evidence evidence = Watching{.model = model, .make = watch_similarity}.run(batches);
+  const Evidence evidence = MetricRun{.model = model, .make = similarity_metric}.run(batches);
   for (const AttentionSite& site : model.attentions()) {
     const PairMatrix& matrix = evidence.pairs.at("output_cka").at(site.name);
     expect_near(matrix, plain_cka(site, contributions.rows), tolerance);
@@ -129,7 +129,7 @@ TEST(Similarity, HeadsThatSayTheSameTurnedAndScaledAreAlike) {
   }
   const std::vector<TextPair> texts = {{drawn_texts({20, 13})}};
   const Model model = bert.load();
-  const Evidence evidence = Watching{.model = model, .make = watch_similarity}.run(texts);
+  const Evidence evidence = MetricRun{.model = model, .make = similarity_metric}.run(texts);
   const PairMatrix& cka = evidence.pairs.at("output_cka").at("L0");
   EXPECT_NEAR(cka.at(0, 1), 1, 1e-6);
   EXPECT_NEAR(cka.at(0, 2), cka.at(1, 2), 1e-6);
@@ -144,7 +144,7 @@ TEST(Similarity, AHeadThatSaysNothingNewIsLikeNone) {
   }
   const Model model = bert.load();
   const std::vector<TextPair> texts = {{drawn_texts({20, 13})}};
-  const Evidence evidence = Watching{.model = model, .make = watch_similarity}.run(texts);
+  const Evidence evidence = MetricRun{.model = model, .make = similarity_metric}.run(texts);
   const PairMatrix& cka = evidence.pairs.at("output_cka").at("L0");
   EXPECT_TRUE(std::isnan(cka.at(0, 1)) && std::isnan(cka.at(1, 1)) && std::isnan(cka.at(1, 2)));
   EXPECT_EQ(cka.at(0, 0), 1);
@@ -155,8 +155,8 @@ TEST(Similarity, PermutedHeadsAndThreads) {
   const std::vector<TextPair> texts = {{drawn_texts({20, 7})}, {drawn_texts({30}, 2)}};
   const auto cka = [&] {
     const Model model = bert.load();
-    const Watching watching{.model = model, .make = watch_similarity};
-    return watching.run(texts).pairs.at("output_cka").at("L0");
+    const MetricRun metric_run{.model = model, .make = similarity_metric};
+    return metric_run.run(texts).pairs.at("output_cka").at("L0");
   };
   const int before = threads();
   set_threads(1);

@@ -1,8 +1,8 @@
 // The statistics that the attention kernel gathers: entropy, distance, masses, offsets.
 #include <string>
 
+#include "observe/head_metric.h"
 #include "observe/token_kinds.h"
-#include "observe/watcher.h"
 
 namespace headwise {
 namespace {
@@ -13,19 +13,20 @@ struct KeySets {
   View<const uint8_t, 2> view{};
 };
 
-class Statistics : public Watcher {
+class Statistics : public HeadMetric {
  public:
-  explicit Statistics(const WatchContext& context) : kinds_(context, TokenKinds::Marks::known) {}
+  explicit Statistics(const MetricContext& context) : kinds_(context, TokenKinds::Marks::known) {}
 
-  bool watches_weights() const override { return true; }
+  bool wants_weights() const override { return true; }
 
-  void begin(const WatchedBatch& batch) override {
+  void begin(const MetricBatch& batch) override {
     batch_ = &batch;
     fill(batch.source, source_);
     fill(batch.target, target_);
   }
 
-  void watch(const AttentionSite& site, const Attention&, AttentionObserver& observer) override {
+  void on_attention(const AttentionSite& site, const Attention&,
+                    AttentionObserver& observer) override {
     observer.key_sets = (&batch_->keys(site) == &batch_->source ? source_ : target_).view;
     observers_[site.first] = &observer;
   }
@@ -49,8 +50,8 @@ class Statistics : public Watcher {
   }
 
   void add(const HeadStatistics& s, bool cross, Measures& head) const {
-    const auto mean = [&](const std::string& name, const Tally& tally) {
-      head.add(name, {.value = tally.mean(), .n = tally.n});
+    const auto mean = [&](const std::string& name, const RunningMean& running_mean) {
+      head.add(name, {.value = running_mean.mean(), .n = running_mean.n});
     };
     mean("entropy", s.entropy);
     mean("entropy_ratio", s.entropy_ratio);
@@ -74,14 +75,14 @@ class Statistics : public Watcher {
   }
 
   TokenKinds kinds_;
-  const WatchedBatch* batch_ = nullptr;
+  const MetricBatch* batch_ = nullptr;
   KeySets source_, target_;
   std::map<int64_t, const AttentionObserver*> observers_;  // by AttentionSite::first
 };
 
 }  // namespace
 
-std::unique_ptr<Watcher> watch_statistics(const WatchContext& context) {
+std::unique_ptr<HeadMetric> statistics_metric(const MetricContext& context) {
   return std::make_unique<Statistics>(context);
 }
 

@@ -30,7 +30,7 @@ bool is_punctuation_mark(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-TokenKinds::TokenKinds(const WatchContext& context, Marks marks) : context_(context) {
+TokenKinds::TokenKinds(const MetricContext& context, Marks marks) : context_(context) {
   const ModelConfig& config = context.model.config();
   special_.resize(std::max(config.vocabulary, config.decoder_vocabulary));
   const auto mark = [&](std::optional<int32_t> id) {
@@ -54,12 +54,11 @@ TokenKinds::TokenKinds(const WatchContext& context, Marks marks) : context_(cont
                   });
 }
 
-std::vector<uint8_t> TokenKinds::special(const WatchedBatch& batch,
-                                         const TokenBatch& tokens) const {
+std::vector<uint8_t> TokenKinds::special(const MetricBatch& batch, const TokenBatch& tokens) const {
   std::vector<uint8_t> special;
   for (const int32_t id : tokens.ids) special.push_back(special_[id]);
   if (&tokens != &batch.source) return special;
-  for (int64_t b = 0; b < tokens.texts(); ++b) {
+  for (int64_t b = 0; b < tokens.sequences(); ++b) {
     const std::vector<uint8_t>& put = context_.corpus.texts[batch.texts[b]].encoding.special;
     for (size_t i = 0; i < put.size(); ++i) special[tokens.offsets[b] + i] |= put[i];
   }

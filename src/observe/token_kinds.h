@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "observe/watcher.h"
+#include "observe/head_metric.h"
 
 namespace headwise {
 
@@ -14,18 +14,18 @@ class TokenKinds {
  public:
   enum class Marks { unknown, known };  // whether punctuation is asked for
 
-  explicit TokenKinds(const WatchContext& context, Marks marks = Marks::unknown);
+  explicit TokenKinds(const MetricContext& context, Marks marks = Marks::unknown);
 
   /// [tokens]: 1 where a token is special: put there by the tokenizer's template, or one of the
   /// special tokens of the tokenizer or the model. `tokens` are the batch's source or target.
-  std::vector<uint8_t> special(const WatchedBatch& batch, const TokenBatch& tokens) const;
+  std::vector<uint8_t> special(const MetricBatch& batch, const TokenBatch& tokens) const;
 
   /// 1 where a token is one punctuation mark. Nothing is known without a tokenizer.
   bool knows_punctuation() const { return !punctuation_.empty(); }
   std::vector<uint8_t> punctuation(const TokenBatch& tokens) const;
 
  private:
-  const WatchContext& context_;
+  const MetricContext& context_;
   std::vector<uint8_t> special_, punctuation_;  // by id
 };
 

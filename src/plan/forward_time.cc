@@ -12,7 +12,7 @@
 #include "headwise/prune/prune.h"
 #include "model/random_texts.h"
 #include "plan/model_cost.h"
-#include "prune/proof.h"
+#include "prune/equivalence.h"
 #include "prune/pruned_folder.h"
 
 namespace headwise {
@@ -96,10 +96,10 @@ double ForwardTime::attention_seconds(const AttentionSite& site, std::span<const
   const Activations out(offsets_.back(), model_.config().width);
   std::ranges::fill(x.buffer.span(), 1.f);
   MultiHeadAttention::Pass pass;
-  const Attention how{.q_offsets = offsets_, .mask = {.causal = causal}};
+  const Attention params{.q_offsets = offsets_, .mask = {.causal = causal}};
   const double seconds = best_of([&] {
-    layer.forward(x.rows, cross ? View<const float, 2>(x.rows) : View<const float, 2>(), how, pass,
-                  out.rows);
+    layer.forward(x.rows, cross ? View<const float, 2>(x.rows) : View<const float, 2>(), params,
+                  pass, out.rows);
   });
   measured_.emplace_back(key, seconds);
   return seconds;

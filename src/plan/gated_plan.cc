@@ -11,7 +11,7 @@
 #include "headwise/model/summary.h"
 #include "plan/head_layout.h"
 #include "plan/model_cost.h"
-#include "plan/thinning.h"
+#include "plan/pruning_state.h"
 #include "prune/pruned_folder.h"
 #include "prune/trained_folder.h"
 
@@ -21,9 +21,9 @@ namespace {
 /// The multiplier of a constraint on the expected number of open heads: it grows while too many are
 /// open, and falls while too few are (Wang et al. 2020 prune so, to a target that comes down in the
 /// course of the training).
-class PriceOfHeads {
+class LagrangeMultiplier {
  public:
-  PriceOfHeads(TrainableModel& model, int64_t heads_left)
+  LagrangeMultiplier(TrainableModel& model, int64_t heads_left)
       : model_(model), least_(static_cast<double>(heads_left)) {}
 
   /// The first price is one that the gradients can bear.
@@ -71,7 +71,7 @@ double rate_of_gates(int64_t steps) {
 
 int64_t most_left(const GateOptions& options, int64_t all) {
   if (options.keep.has_value() == options.heads.has_value()) {
-    throw Error({.what = "gates close until a number of heads is left",
+    throw Error({.what = "learned gates need a target number of heads",
                  .got = options.keep ? "a share and a number" : "none",
                  .expected = "a share of the heads, or a number"});
   }
@@ -84,16 +84,16 @@ int64_t most_left(const GateOptions& options, int64_t all) {
 
 /// The heads that go, those with the lowest gates first: until no more than `most` are left, and
 /// beyond that those whose gates are 0.
-std::vector<int64_t> closed_heads(const HeadLayout& layout, const GateOptions& options,
+std::vector<int64_t> masked_heads(const HeadLayout& layout, const GateOptions& options,
                                   int64_t most, std::span<const double> log_alpha,
                                   std::span<const float> gates) {
-  Thinning left(layout, {.at_least = options.at_least, .uniform = options.uniform});
+  PruningState left(layout, {.at_least = options.at_least, .uniform = options.uniform});
   std::vector<int64_t> gone;
   for (;;) {
     const std::vector<int64_t> step = left.next(log_alpha, most);
     const bool enough = left.left() <= most && left.level();
-    const bool closed = std::ranges::all_of(step, [&](int64_t head) { return gates[head] == 0; });
-    if (step.empty() || (enough && !closed)) break;
+    const bool masked = std::ranges::all_of(step, [&](int64_t head) { return gates[head] == 0; });
+    if (step.empty() || (enough && !masked)) break;
     left.drop(step);
     gone.insert(gone.end(), step.begin(), step.end());
   }
@@ -112,7 +112,7 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
   const HeadLayout layout(model.config());
   const int64_t all = layout.heads(), most = most_left(options, all);
   const std::vector<double> any(all);
-  (void)closed_heads(layout, options, most, any, std::vector<float>(all, 1));  // can it be done?
+  (void)masked_heads(layout, options, most, any, std::vector<float>(all, 1));  // can it be done?
   write_pruned(
       {.model = model, .folder = folder, .gates = std::vector<float>(all, 1), .load = load},
       PruneForm::masked, out);
@@ -121,14 +121,14 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
   TrainableModel& student = trained.model();
   student.learn_gates({.train_weights = options.train_weights,
                        .rate = rate_of_gates(fine_tune_steps(set.examples, options.training))});
-  PriceOfHeads price(student, most);
+  LagrangeMultiplier multiplier(student, most);
   FineTuneOptions training = options.training;
   training.before_step = [&] {
-    price.before_step();
+    multiplier.before_step();
     if (options.training.before_step) options.training.before_step();
   };
   training.progress = [&](int64_t done, int64_t steps, double loss) {
-    price.after_step(done, steps);
+    multiplier.after_step(done, steps);
     if (options.training.progress) options.training.progress(done, steps, loss);
   };
   trained.learn(model, training);
@@ -138,7 +138,7 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
   const auto values = student.parameters().back().values;
   const std::vector<double> log_alpha(values.begin(), values.end());
   std::vector<uint8_t> kept(all, 1);
-  for (const int64_t head : closed_heads(layout, options, most, log_alpha, gates)) {
+  for (const int64_t head : masked_heads(layout, options, most, log_alpha, gates)) {
     kept[head] = 0;
     result.plan.drop.push_back(layout.name(head));
   }
@@ -146,7 +146,7 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
     result.gates[layout.name(head)] = gates[head];
     if (kept[head]) result.plan.keep.push_back(layout.name(head));
   }
-  student.settle_gates();
+  student.fold_gates();
   trained.write();
   expect_heads(kept, result.plan.expected);
   expect_cost(summarize(folder), kept, result.plan.expected);

@@ -24,9 +24,12 @@ namespace {
 enum : uint32_t { kOrder = 0x7101 };
 
 constexpr std::pair<std::string_view, HeadOrder> kOrders[] = {
-    {"gradient", HeadOrder::gradient},       {"ablation", HeadOrder::ablation},
-    {"entropy", HeadOrder::entropy},         {"random", HeadOrder::random},
-    {"twins-first", HeadOrder::twins_first}, {"greedy", HeadOrder::greedy}};
+    {"gradient", HeadOrder::gradient},
+    {"ablation", HeadOrder::ablation},
+    {"entropy", HeadOrder::entropy},
+    {"random", HeadOrder::random},
+    {"redundant-first", HeadOrder::redundant_first},
+    {"greedy", HeadOrder::greedy}};
 
 using Number = std::function<std::optional<double>(const Importance&)>;
 
@@ -60,7 +63,7 @@ std::vector<double> needed(std::vector<double> values, HeadOrder order) {
       {.what = "the verdict has no numbers that this order goes by",
        .where = fmt::format("order {}", to_string(order)),
        .hint = order == HeadOrder::entropy
-                   ? "observe what heads look at: headwise observe --measure attention"
+                   ? "observe what heads attend to: headwise observe --measure attention"
                    : "observe how much heads matter: headwise observe MODEL --input TEXTS"});
 }
 
@@ -83,11 +86,11 @@ double span_of(std::span<const double> values) {
 }
 
 /// Of every cluster all but the representative go before all others.
-std::vector<double> twins_first(const Verdict& verdict, const HeadLayout& layout) {
+std::vector<double> redundant_first(const Verdict& verdict, const HeadLayout& layout) {
   std::vector<double> values = values_of(verdict, layout, ablation);
   if (!has_any(values)) values = values_of(verdict, layout, gradient);
   if (!has_any(values)) values = values_of(verdict, layout, sharpness);
-  values = needed(std::move(values), HeadOrder::twins_first);
+  values = needed(std::move(values), HeadOrder::redundant_first);
   std::set<int64_t> duplicates, representatives;
   for (const Cluster& cluster : verdict.clusters) {
     for (size_t i = 0; i < cluster.size(); ++i) {
@@ -147,8 +150,8 @@ std::vector<double> order_values(HeadOrder order, const Verdict& verdict, const 
       return needed(values_of(verdict, layout, ablation), order);
     case HeadOrder::entropy:
       return needed(values_of(verdict, layout, sharpness), order);
-    case HeadOrder::twins_first:
-      return twins_first(verdict, layout);
+    case HeadOrder::redundant_first:
+      return redundant_first(verdict, layout);
     case HeadOrder::random:
     case HeadOrder::greedy:
       break;

@@ -26,8 +26,8 @@
 #include "plan/model_cost.h"
 #include "plan/model_quality.h"
 #include "plan/neighbours.h"
+#include "plan/pruning_state.h"
 #include "plan/speed_search.h"
-#include "plan/thinning.h"
 
 namespace headwise {
 namespace {
@@ -36,25 +36,25 @@ enum : uint32_t { kDraw = 0x7102 };
 constexpr int64_t kNeighbours = 10, kMostNeighbourTexts = 512;
 
 /// The heads that go along an order, as far as was asked for.
-class Path {
+class RemovalSequence {
  public:
   /// What heads are ordered by, [heads], with what is kept; the lowest goes first.
   using Values = std::function<std::vector<double>(std::span<const uint8_t> kept)>;
 
   /// The values are asked for again after every `again` heads; 0: never.
-  Path(Thinning whole, Values values, int64_t again)
-      : thinning_(std::move(whole)), ask_(std::move(values)), again_(again) {}
+  RemovalSequence(PruningState whole, Values values, int64_t again)
+      : state_(std::move(whole)), ask_(std::move(values)), again_(again) {}
 
   /// Goes one step farther, to one that leaves `enough` heads if it can be; false if no more may
   /// go.
   bool extend(int64_t enough = 0) {
     if (values_.empty() || (again_ > 0 && since_ >= again_)) {
-      values_ = ask_(thinning_.kept());
+      values_ = ask_(state_.kept());
       since_ = 0;
     }
-    const std::vector<int64_t> step = thinning_.next(values_, enough);
+    const std::vector<int64_t> step = state_.next(values_, enough);
     if (step.empty()) return false;
-    thinning_.drop(step);
+    state_.drop(step);
     since_ += std::ssize(step);
     heads_.insert(heads_.end(), step.begin(), step.end());
     ends_.push_back(std::ssize(heads_));
@@ -64,13 +64,15 @@ class Path {
   std::span<const int64_t> heads() const { return heads_; }  // those that go first are first
   std::span<const int64_t> ends() const { return ends_; }    // of steps, among the heads
 
-  bool level() const { return thinning_.level(); }  // see Thinning
+  bool level() const { return state_.level(); }  // see PruningState
 
   /// How many go in the longest row of steps of at most so many heads.
-  int64_t reached(int64_t most) const { return *std::prev(std::ranges::upper_bound(ends_, most)); }
+  int64_t steps_within(int64_t most) const {
+    return *std::prev(std::ranges::upper_bound(ends_, most));
+  }
 
  private:
-  Thinning thinning_;
+  PruningState state_;
   Values ask_;
   int64_t again_, since_ = 0;
   std::vector<double> values_;
@@ -112,7 +114,7 @@ class Planner {
     for (int64_t head = 0; head < layout_->heads(); ++head) {
       if (kept[head]) plan.keep.push_back(layout_->name(head));
     }
-    foresee(kept, plan.expected);
+    estimate_cost(kept, plan.expected);
     if (reported_) measure(gone, plan);
     if (!options_.curves.empty() && reported_) draw_curves(plan.curves);
     assess(verdict_, plan);
@@ -177,16 +179,16 @@ class Planner {
                  .expected = expected});
   }
 
-  Thinning whole() const {
-    return Thinning(*layout_,
-                    {.at_least = options_.at_least, .uniform = options_.uniform, .stays = stays_});
+  PruningState whole() const {
+    return PruningState(
+        *layout_, {.at_least = options_.at_least, .uniform = options_.uniform, .stays = stays_});
   }
 
   /// The path of an order; of random, that of a draw, the first of which plans are made from.
-  Path& path(HeadOrder order, uint64_t draw = 0) {
+  RemovalSequence& sequence(HeadOrder order, uint64_t draw = 0) {
     const std::pair key(order, draw);
-    if (const auto at = paths_.find(key); at != paths_.end()) return at->second;
-    Path::Values values;
+    if (const auto at = sequences_.find(key); at != sequences_.end()) return at->second;
+    RemovalSequence::Values values;
     if (order == HeadOrder::greedy) {
       values = [this](std::span<const uint8_t> kept) {
         std::vector<double> changes = quality_->changes(kept, progress("greedy"));
@@ -201,7 +203,8 @@ class Planner {
       };
     }
     const int64_t again = order == HeadOrder::greedy ? options_.step : 0;
-    return paths_.emplace(key, Path(whole(), std::move(values), again)).first->second;
+    return sequences_.emplace(key, RemovalSequence(whole(), std::move(values), again))
+        .first->second;
   }
 
   std::vector<uint8_t> without(std::span<const int64_t> heads) const {
@@ -223,7 +226,7 @@ class Planner {
 
   /// The heads that are named, if they may go.
   std::vector<int64_t> listed() const {
-    Thinning left = whole();
+    PruningState left = whole();
     std::vector<int64_t> gone;
     for (const std::string& name : heads_of_list(verdict_, options_.drop)) {
       const int64_t head = layout_->find(name);
@@ -252,17 +255,17 @@ class Planner {
 
   /// Along the order, until the budget is met.
   std::vector<int64_t> walk() {
-    Path& path = this->path(order_);
+    RemovalSequence& sequence = this->sequence(order_);
     int64_t count = 0;
     if (options_.max_loss) {
-      count = walk_to_loss(path);
+      count = walk_to_loss(sequence);
     } else if (options_.speedup) {
-      count = walk_to_speed(path);
+      count = walk_to_speed(sequence);
     } else {
-      count = walk_to_number(path);
+      count = walk_to_number(sequence);
     }
-    const std::span<const int64_t> heads = path.heads().first(count);
-    Thinning left = whole();
+    const std::span<const int64_t> heads = sequence.heads().first(count);
+    PruningState left = whole();
     left.drop(heads);
     if (!left.level()) {
       throw Error({.what = "the heads cannot be made uniform within the budget and constraints",
@@ -272,7 +275,7 @@ class Planner {
     return {heads.begin(), heads.end()};
   }
 
-  int64_t walk_to_number(Path& path) const {
+  int64_t walk_to_number(RemovalSequence& sequence) const {
     const int64_t all = layout_->heads();
     int64_t most = 0;  // that stay
     if (options_.keep) {
@@ -280,8 +283,8 @@ class Planner {
     } else if (options_.heads) {
       most = *options_.heads;
     }
-    const auto left = [&] { return all - path.ends().back(); };
-    while ((left() > most || !path.level()) && path.extend(most)) {
+    const auto left = [&] { return all - sequence.ends().back(); };
+    while ((left() > most || !sequence.level()) && sequence.extend(most)) {
     }
     if (left() > most && (options_.keep || options_.heads)) {
       throw Error({.what = "so many heads cannot go",
@@ -290,12 +293,12 @@ class Planner {
                    .hint = "heads of roles to be kept, heads that were not measured, and the "
                            "least number of every layer stay"});
     }
-    return path.ends().back();
+    return sequence.ends().back();
   }
 
   /// Every step is measured: losses need not rise steadily, so that the first step beyond the limit
   /// cannot be found by halving.
-  int64_t walk_to_loss(Path& path) {
+  int64_t walk_to_loss(RemovalSequence& sequence) {
     const LossTask task = quality_->set().task;
     const auto loss = [&](std::span<const int64_t> heads) {
       const std::vector<std::vector<uint8_t>> choice = {without(heads)};
@@ -304,26 +307,26 @@ class Planner {
     const double before = loss({});
     const double limit = before + tolerance_of(task, before, *options_.max_loss);
     int64_t count = 0;
-    while (path.extend() && loss(path.heads()) <= limit) count = path.ends().back();
+    while (sequence.extend() && loss(sequence.heads()) <= limit) count = sequence.ends().back();
     return count;
   }
 
-  int64_t walk_to_speed(Path& path) {
+  int64_t walk_to_speed(RemovalSequence& sequence) {
     time_.emplace(*data_.model, data_.folder, [this] {
       if (data_.progress) data_.progress("time", 0, 1);
     });
-    while (!path.level() && path.extend()) {
+    while (!sequence.level() && sequence.extend()) {
     }
     const auto can_go = [&](int64_t steps) {
-      return steps < std::ssize(path.ends()) || path.extend();
+      return steps < std::ssize(sequence.ends()) || sequence.extend();
     };
     const auto kept = [&](int64_t steps) {
-      return without(path.heads().first(path.ends()[steps]));
+      return without(sequence.heads().first(sequence.ends()[steps]));
     };
     double fastest = 1;
     const std::optional<FoundSpeed> found = search_speed(
         {.wanted = *options_.speedup,
-         .first = std::ssize(path.ends()) - 1,
+         .first = std::ssize(sequence.ends()) - 1,
          .can_go = can_go,
          .predicted = [&](int64_t steps) { return time_->predicted_speedup(kept(steps)); },
          .measured = [&](int64_t steps) { return time_->measured_speedup(kept(steps)); }},
@@ -337,10 +340,10 @@ class Planner {
            .hint = "heads are only a part of the work"});
     }
     speedup_ = found->speedup;
-    return path.ends()[found->steps];
+    return sequence.ends()[found->steps];
   }
 
-  void foresee(std::span<const uint8_t> kept, Expected& expected) {
+  void estimate_cost(std::span<const uint8_t> kept, Expected& expected) {
     expect_heads(kept, expected);
     if (summary_) expect_cost(*summary_, kept, expected);
     if (options_.speedup) {
@@ -421,18 +424,18 @@ class Planner {
 
   /// The heads that go in a random order, as many or the nearest steps beyond.
   std::span<const int64_t> random_heads(int64_t count, int64_t draw) {
-    Path& path = this->path(HeadOrder::random, draw);
+    RemovalSequence& sequence = this->sequence(HeadOrder::random, draw);
     const int64_t enough = layout_->heads() - count;
-    while (path.ends().back() < count && path.extend(enough)) {
+    while (sequence.ends().back() < count && sequence.extend(enough)) {
     }
-    const auto end = std::ranges::lower_bound(path.ends(), count);
-    return path.heads().first(end == path.ends().end() ? path.ends().back() : *end);
+    const auto end = std::ranges::lower_bound(sequence.ends(), count);
+    return sequence.heads().first(end == sequence.ends().end() ? sequence.ends().back() : *end);
   }
 
   /// One order, or a draw of the random one.
   struct Curve {
     HeadOrder order;
-    Path* path;
+    RemovalSequence* sequence;
     std::vector<CurvePoint> points{};
   };
 
@@ -443,21 +446,21 @@ class Planner {
     for (const HeadOrder order : orders) {
       const int64_t draws = order == HeadOrder::random ? options_.draws : 1;
       for (int64_t draw = 0; draw < draws; ++draw) {
-        Path& path = this->path(order, draw);
-        while (path.extend()) {
+        RemovalSequence& sequence = this->sequence(order, draw);
+        while (sequence.extend()) {
         }
-        drawn.push_back({.order = order, .path = &path});
+        drawn.push_back({.order = order, .sequence = &sequence});
       }
     }
     std::vector<std::pair<Curve*, int64_t>> points;
     for (Curve& curve : drawn) {
-      for (const int64_t count : even_points(*curve.path)) points.emplace_back(&curve, count);
+      for (const int64_t count : even_points(*curve.sequence)) points.emplace_back(&curve, count);
     }
     add_points(points);
     points.clear();
     for (Curve& curve : drawn) {
       if (curve.order == HeadOrder::random) continue;
-      for (const int64_t count : bends(*curve.path, curve.points))
+      for (const int64_t count : bends(*curve.sequence, curve.points))
         points.emplace_back(&curve, count);
     }
     add_points(points);
@@ -489,7 +492,7 @@ class Planner {
     if (points.empty()) return;
     std::vector<std::vector<uint8_t>> choices;
     for (const auto& [curve, count] : points) {
-      choices.push_back(without(curve->path->heads().first(count)));
+      choices.push_back(without(curve->sequence->heads().first(count)));
     }
     const std::vector<ModelQuality::Quality> qualities =
         curve_quality().measure(choices, true, progress("curves"));
@@ -502,18 +505,19 @@ class Planner {
   }
 
   /// Numbers of heads from none to all that may go; the same for all paths of equal steps.
-  std::vector<int64_t> even_points(const Path& path) const {
+  std::vector<int64_t> even_points(const RemovalSequence& sequence) const {
     std::vector<int64_t> points;
-    const int64_t all = path.ends().back(), gaps = options_.points - 1;
+    const int64_t all = sequence.ends().back(), gaps = options_.points - 1;
     for (int64_t i = 0; i <= gaps; ++i) {
-      const int64_t count = path.reached((all * i + gaps / 2) / gaps);
+      const int64_t count = sequence.steps_within((all * i + gaps / 2) / gaps);
       if (points.empty() || points.back() < count) points.push_back(count);
     }
     return points;
   }
 
   /// The middles of the gaps beside which the slope of a curve changes most.
-  std::vector<int64_t> bends(const Path& path, const std::vector<CurvePoint>& curve) const {
+  std::vector<int64_t> bends(const RemovalSequence& sequence,
+                             const std::vector<CurvePoint>& curve) const {
     struct Gap {
       int64_t middle;
       double bend;
@@ -524,7 +528,7 @@ class Planner {
     };
     std::vector<Gap> gaps;
     for (size_t i = 0; i + 1 < curve.size(); ++i) {
-      const int64_t middle = path.reached((curve[i].removed + curve[i + 1].removed) / 2);
+      const int64_t middle = sequence.steps_within((curve[i].removed + curve[i + 1].removed) / 2);
       if (middle == curve[i].removed) continue;
       double change = 0;
       if (i > 0) change = std::max(change, std::abs(slope(i) - slope(i - 1)));
@@ -573,7 +577,7 @@ class Planner {
   std::optional<ForwardTime> time_;
   std::optional<EvaluationSet> curve_set_;
   double speedup_ = 1;  // measured
-  std::map<std::pair<HeadOrder, uint64_t>, Path> paths_;
+  std::map<std::pair<HeadOrder, uint64_t>, RemovalSequence> sequences_;
 };
 
 }  // namespace

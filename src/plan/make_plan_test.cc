@@ -89,10 +89,10 @@ TEST(MakePlan, UndecidedHeadsGoAfterAllButEssentialOnes) {
 TEST(MakePlan, DuplicatesGoFirst) {
   Verdict verdict = four_heads();
   verdict.clusters = {{"L1.H1", "L0.H1"}, {"L0.H0"}};
-  EXPECT_THAT(plan(verdict, {.heads = 0, .order = HeadOrder::twins_first, .at_least = 0}).drop,
+  EXPECT_THAT(plan(verdict, {.heads = 0, .order = HeadOrder::redundant_first, .at_least = 0}).drop,
               ElementsAre("L0.H1", "L0.H0", "L1.H0", "L1.H1"));
   verdict.clusters = {{"L1.H0", "L1.H1", "L0.H1"}};  // the least important first
-  EXPECT_THAT(plan(verdict, {.heads = 0, .order = HeadOrder::twins_first, .at_least = 0}).drop,
+  EXPECT_THAT(plan(verdict, {.heads = 0, .order = HeadOrder::redundant_first, .at_least = 0}).drop,
               ElementsAre("L1.H1", "L0.H1", "L0.H0", "L1.H0"));
 }
 
@@ -113,7 +113,7 @@ TEST(MakePlan, HonoursItsConstraints) {
     const std::vector<std::string> names = grid_names(1 + random.below(5), 1 + random.below(6));
     const Verdict verdict = random_verdict(names, seed);
     const HeadOrder orders[] = {HeadOrder::gradient, HeadOrder::ablation, HeadOrder::entropy,
-                                HeadOrder::random, HeadOrder::twins_first};
+                                HeadOrder::random, HeadOrder::redundant_first};
     PlanOptions options{.order = orders[seed % 5], .at_least = random.below(3), .seed = seed};
     if (random.below(2) == 0) options.keep_roles = {"previous"};
     const int64_t all = std::ssize(names);
@@ -196,7 +196,7 @@ TEST(MakePlan, SaysWhatIsMissing) {
   EXPECT_THAT(message(verdict, {.keep = 0.5}, {.folder = golden("marian")}), HasSubstr("L0.H0"));
   EXPECT_THAT(message(verdict_of({"heads"}), {.keep = 0.5}), HasSubstr("heads"));
   EXPECT_THROW(head_order("alphabetic"), Error);
-  EXPECT_EQ(head_order("twins-first"), HeadOrder::twins_first);
+  EXPECT_EQ(head_order("redundant-first"), HeadOrder::redundant_first);
 }
 
 /// What summarize counts in a folder that was written without heads.
@@ -281,15 +281,15 @@ class Measured : public testing::Test {
 
   PlanData data() const { return {.folder = folder_, .model = &model_, .evaluation = &set_}; }
 
-  double loss(const std::vector<std::string>& closed) const {
+  double loss(const std::vector<std::string>& masked) const {
     std::vector<float> gates(model_.heads(), 1);
-    for (const std::string& name : closed) {
+    for (const std::string& name : masked) {
       const HeadIndex head = model_.find_heads(name).front();
       gates[model_.attentions()[head.site].first + head.index] = 0;
     }
     const TrainingBatch& all = set_.examples.all;
     const Activations hidden =
-        model_.hidden(all.source, {.gates = {gates.data(), {1, model_.heads()}}});
+        model_.forward(all.source, {.gates = {gates.data(), {1, model_.heads()}}});
     double sum = 0, tokens = 0;
     for (int64_t row = 0; row < all.source.rows(); ++row) {
       const int32_t label = all.labels[row];
@@ -435,7 +435,7 @@ TEST(MakePlan, ScoresAreOfTheTask) {
   std::vector<float> gates(model.heads(), 1);
   for (const std::string& name : made.drop) gates[model.find_heads(name).front().index] = 0;
   const TokenBatch& texts = set.examples.all.source;
-  const Activations hidden = model.hidden(texts, {.gates = {gates.data(), {1, model.heads()}}});
+  const Activations hidden = model.forward(texts, {.gates = {gates.data(), {1, model.heads()}}});
   const Activations scores =
       model.output(gather(hidden.rows, model.output_rows(texts.offsets)).rows);
   double right = 0;

@@ -54,7 +54,7 @@ ModelCost cost_of(const ModelSummary& summary, std::span<const uint8_t> kept, in
   }
   for (const StackConfig* stack : {&config.encoder, &config.decoder}) {
     cost.multiply_adds +=
-        stack->layers() * (config.gated ? 3 : 2) * tokens * config.width * stack->intermediate;
+        stack->layers() * (config.glu ? 3 : 2) * tokens * config.width * stack->intermediate;
   }
   return cost;
 }

@@ -1,4 +1,4 @@
-// Measures losses and scores with heads closed by gates.
+// Measures losses and scores with heads masked by gates.
 #include "plan/model_quality.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 #include "headwise/kernels/softmax.h"
 #include "model/stack_layout.h"
+#include "observe/adaptive_ablation.h"
 #include "observe/label_scores.h"
 #include "observe/loss_batch.h"
-#include "observe/race.h"
 #include "train/translation_bleu.h"
 
 namespace headwise {
@@ -126,11 +126,11 @@ ModelQuality::Outputs ModelQuality::outputs(std::span<const uint8_t> kept, int64
     for (end = begin; end < n && (end == begin || source.rows() < kRowsAtOnce); ++end) {
       const int64_t x = end * set_.size() / n;
       add_text(all.source, x * each, source);  // of a pair the first
-      if (all.target.texts() > 0) add_text(all.target, x, target);
+      if (all.target.sequences() > 0) add_text(all.target, x, target);
     }
-    const Activations hidden = target.texts() > 0 ? model_.hidden(source, target, options)
-                                                  : model_.hidden(source, options);
-    const TokenBatch& last = target.texts() > 0 ? target : source;
+    const Activations hidden = target.sequences() > 0 ? model_.forward(source, target, options)
+                                                      : model_.forward(source, options);
+    const TokenBatch& last = target.sequences() > 0 ? target : source;
     const Activations embeddings = pooling_.embed(hidden.rows, last.offsets);
     for (int64_t b = 0; b < end - begin; ++b) {
       const double norm = norm_of(embeddings.rows, b);
@@ -152,7 +152,8 @@ ModelQuality::Outputs ModelQuality::outputs(std::span<const uint8_t> kept, int64
 
 /// Heads that the loss does not depend on change nothing.
 Ablation ModelQuality::without(std::span<const uint8_t> kept) const {
-  const bool decodes = !model_.config().encoder_decoder() || set_.examples.all.target.texts() > 0;
+  const bool decodes =
+      !model_.config().encoder_decoder() || set_.examples.all.target.sequences() > 0;
   Ablation ablation;
   for (int64_t head = 0; head < std::ssize(kept); ++head) {
     const bool counts = decodes || site_of_head(model_.attentions(), head)->side == Side::encoder;
@@ -183,9 +184,9 @@ std::string ModelQuality::score_name() const {
 }
 
 double ModelQuality::bleu(std::span<const float> gates, const Progress& progress) const {
-  GenerateOptions how = translation_options(folder_, model_.config());
-  how.forward.gates = {gates.data(), {1, model_.heads()}};
-  return translation_bleu(model_, set_.examples.all.source, how, *tokenizer_, set_.references,
+  GenerateOptions options = translation_options(folder_, model_.config());
+  options.forward.gates = {gates.data(), {1, model_.heads()}};
+  return translation_bleu(model_, set_.examples.all.source, options, *tokenizer_, set_.references,
                           [&](int64_t done) {
                             if (progress) progress(done, set_.size());
                           });

@@ -69,7 +69,7 @@ class ModelQuality {
   /// What the score is; empty: the task has none.
   std::string score_name() const;
 
-  /// [heads], what closing each of those that are kept adds to the loss; NaN for the others, and
+  /// [heads], what ablating each of those that are kept adds to the loss; NaN for the others, and
   /// for those that the loss does not look at.
   std::vector<double> changes(std::span<const uint8_t> kept, const Progress& progress = {}) const;
 

@@ -44,9 +44,9 @@ struct OutputSums {
 };
 using Halves = std::array<OutputSums, 2>;
 
-class OutputWatcher : public ForwardObserver {
+class OutputObserver : public ForwardObserver {
  public:
-  OutputWatcher(const Model& model, std::span<const float> gates, bool products)
+  OutputObserver(const Model& model, std::span<const float> gates, bool products)
       : products_(products) {
     for (const AttentionSite& site : model.attentions()) {
       const auto own = gates.subspan(site.first, site.heads.size());
@@ -54,14 +54,14 @@ class OutputWatcher : public ForwardObserver {
     }
   }
 
-  /// The next texts, so many, are to be watched.
+  /// The next texts, so many, are observed.
   void advance(int64_t texts) {
     first_ += texts_;
     texts_ = texts;
   }
 
-  void attended(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
-                View<float, 3> z, View<const float, 2>) override {
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention&,
+            View<float, 3> z, View<const float, 2>) override {
     const auto found = sums_.find(site.name);
     if (found == sums_.end()) return;
     const int64_t Dv = z.extent(2), n = z.extent(1) * Dv;
@@ -226,19 +226,19 @@ std::vector<Correction> compensate(const Model& model, std::span<const float> ga
                  .where = "compensate",
                  .expected = "texts as the model will see them"});
   }
-  OutputWatcher watcher(model, gates, least);
+  OutputObserver observer(model, gates, least);
   for_each_batch(options.source, options.target, kBatchRows,
                  [&](const TokenBatch& source, const TokenBatch& target) {
                    if (options.progress) options.progress("compensation");
-                   watcher.advance(source.texts());
-                   const ForwardOptions how{.observer = &watcher};
-                   target.texts() > 0 ? model.hidden(source, target, how)
-                                      : model.hidden(source, how);
+                   observer.advance(source.sequences());
+                   const ForwardOptions params{.observer = &observer};
+                   target.sequences() > 0 ? model.forward(source, target, params)
+                                          : model.forward(source, params);
                  });
   std::vector<Correction> corrections(model.attentions().size());
   for (size_t i = 0; i < corrections.size(); ++i) {
     const AttentionSite& site = model.attentions()[i];
-    const Halves* const halves = watcher.of(site);
+    const Halves* const halves = observer.of(site);
     if (halves == nullptr || (*halves)[0].rows == 0) continue;
     corrections[i] = correct(model.layer(static_cast<int64_t>(i)).weights(), *halves,
                              gates.subspan(site.first, site.heads.size()), options);

@@ -25,9 +25,9 @@ template <class Run>
 void for_each_batch(const TokenBatch& source, const TokenBatch& target, int64_t rows,
                     const Run& run) {
   TokenBatch sources, targets;
-  for (int64_t b = 0; b < source.texts(); ++b) {
+  for (int64_t b = 0; b < source.sequences(); ++b) {
     const auto add = [b](const TokenBatch& from, TokenBatch& to) {
-      if (from.texts() == 0) return;
+      if (from.sequences() == 0) return;
       const int64_t begin = from.offsets[b], count = from.offsets[b + 1] - begin;
       const auto types = from.types.empty() ? std::span<const int32_t>()
                                             : std::span(from.types).subspan(begin, count);
@@ -35,7 +35,7 @@ void for_each_batch(const TokenBatch& source, const TokenBatch& target, int64_t 
     };
     add(source, sources);
     add(target, targets);
-    if (sources.rows() < rows && b + 1 < source.texts()) continue;
+    if (sources.rows() < rows && b + 1 < source.sequences()) continue;
     run(sources, targets);
     sources = targets = {};
   }

@@ -35,7 +35,7 @@ std::string_view meaning_of(std::string_view order) {
       {"ablation", "the loss rises least when the head is ablated"},
       {"entropy", "the head spreads its attention most"},
       {"random", "chosen at random, as a control"},
-      {"twins-first", "another head is redundant with the head"},
+      {"redundant-first", "another head is redundant with the head"},
       {"greedy", "the loss rises least when the head is ablated after the ones before it"},
       {"gates", "a gate that was learned with a penalty for open gates closed"}};
   const auto at = kMeanings.find(order);

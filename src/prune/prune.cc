@@ -17,7 +17,7 @@
 #include "model/random_texts.h"
 #include "observe/loss_batch.h"
 #include "prune/compensate.h"
-#include "prune/proof.h"
+#include "prune/equivalence.h"
 #include "prune/pruned_folder.h"
 
 namespace headwise {
@@ -60,10 +60,10 @@ std::vector<float> gates_without(const Model& model, std::span<const std::string
 }
 
 void check_texts(const ModelConfig& config, const PruneOptions& options) {
-  const int64_t wanted = config.encoder_decoder() ? options.source.texts() : 0;
-  if (options.target.texts() == wanted) return;
+  const int64_t wanted = config.encoder_decoder() ? options.source.sequences() : 0;
+  if (options.target.sequences() == wanted) return;
   throw Error({.what = "the texts that a pruned model is proved on do not fit it",
-               .got = fmt::format("{} targets", options.target.texts()),
+               .got = fmt::format("{} targets", options.target.sequences()),
                .expected = fmt::format("{}", wanted)});
 }
 
@@ -131,7 +131,7 @@ PrunedModel prune(const Model& model, const std::filesystem::path& folder,
   step("writing");
   write_pruned(pruning, options.form, aside.path());
   PrunedModel result{.model = Model::load(aside.path(), options.load)};
-  PruneProof& proof = result.report.proof;
+  EquivalenceCheck& proof = result.report.proof;
   const auto compare = [&](const Model& reference, std::span<const float> gates) {
     proof = compare_models(result.model, reference, gates, texts.source, texts.target,
                            [&] { step("proof"); });
@@ -164,14 +164,14 @@ double infidelity(const Model& model, const Model& original, const std::filesyst
   double sum = 0;
   for_each_batch(
       source, target, kSampleRows, [&](const TokenBatch& sources, const TokenBatch& targets) {
-        const auto& offsets = (targets.texts() > 0 ? targets : sources).offsets;
+        const auto& offsets = (targets.sequences() > 0 ? targets : sources).offsets;
         const Activations a = pooling.embed(last_hidden(model, sources, targets).rows, offsets);
         const Activations b = pooling.embed(last_hidden(original, sources, targets).rows, offsets);
         for (int64_t i = 0; i < a.rows.extent(0); ++i) {
           sum += cosine_distance(a.rows, i, b.rows, i);
         }
       });
-  return sum / static_cast<double>(std::max<int64_t>(1, source.texts()));
+  return sum / static_cast<double>(std::max<int64_t>(1, source.sequences()));
 }
 
 SpeedComparison compare_speed(const Model& before, const Model& after, int64_t texts,

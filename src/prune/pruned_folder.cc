@@ -178,11 +178,11 @@ class PrunedTensors {
   static std::vector<float> in_order(const std::vector<float>& output,
                                      const std::vector<int64_t>& shape, bool transposed) {
     if (!transposed) return output;
-    std::vector<float> turned;
+    std::vector<float> column;
     for (int64_t i = 0; i < shape[0]; ++i) {
-      for (int64_t c = 0; c < shape[1]; ++c) turned.push_back(output[c * shape[0] + i]);
+      for (int64_t c = 0; c < shape[1]; ++c) column.push_back(output[c * shape[0] + i]);
     }
-    return turned;
+    return column;
   }
 
   static std::vector<std::byte> stored(const std::vector<float>& numbers, Dtype dtype) {

@@ -20,8 +20,8 @@ nlohmann::ordered_json map_json(std::span<const float> weights, int64_t rows, in
   return {{"rows", rows}, {"columns", columns}, {"data", text::encode_base64(bytes)}};
 }
 
-void HeadMaps::attended(const AttentionSite& site, const Attention& attention,
-                        const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) {
+void HeadMaps::on_z(const AttentionSite& site, const Attention& attention,
+                    const MultiHeadAttention& layer, View<float, 3>, View<const float, 2>) {
   const int64_t rows = attention.q.extent(0), columns = attention.k.extent(0);
   std::vector<int64_t> all(rows);
   std::iota(all.begin(), all.end(), 0);

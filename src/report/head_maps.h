@@ -1,4 +1,4 @@
-// What all heads look at in one text, a byte per weight.
+// What all heads attend to in one text, a byte per weight.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,11 @@ namespace headwise {
 /// {"rows": n, "columns": m, "data": base64 of n * m bytes, weight = byte / 255}
 nlohmann::ordered_json map_json(std::span<const float> weights, int64_t rows, int64_t columns);
 
-/// Watches a pass over one text.
+/// Observes a pass over one text.
 class HeadMaps : public ForwardObserver {
  public:
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override;
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2> lse) override;
 
   /// By the names of the heads.
   nlohmann::ordered_json json = nlohmann::ordered_json::object();

@@ -1,4 +1,4 @@
-// Chooses a few texts that people can take in, and keeps what heads look at in them.
+// Chooses a few texts that people can take in, and keeps what heads attend to in them.
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -55,10 +55,10 @@ std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
     OrderedJson sample = {{"tokens", tokens_of(tokenizer, text->ids)},
                           {"special", special_of(tokenizer, text->ids)}};
     if (text->decoder_ids.empty()) {
-      (void)model.hidden(source, {.observer = &maps});
+      (void)model.forward(source, {.observer = &maps});
     } else {
       target.add(text->decoder_ids);
-      (void)model.hidden(source, target, {.observer = &maps});
+      (void)model.forward(source, target, {.observer = &maps});
       sample["target_tokens"] = tokens_of(tokenizer, text->decoder_ids);
       sample["target_special"] = special_of(tokenizer, text->decoder_ids);
     }

@@ -45,7 +45,7 @@ double share_of_blocks(const StudyInput& input) {
   const TrainingBatch& all = set.examples.all;
   const PassWork work(input.model, set);
   WorkTokens tokens{.source = all.source.rows(), .target = all.target.rows()};
-  tokens.read = std::ssize(all.labels) - std::ranges::count(all.labels, kUnscored);
+  tokens.read = std::ssize(all.labels) - std::ranges::count(all.labels, kIgnoreIndex);
   const double blocks = work.whole(tokens);
   tokens.scored = tokens.read;
   return blocks / work.whole(tokens);

@@ -92,7 +92,7 @@ int64_t scored_examples(const EvaluationSet& set) {
   int64_t count = 0;
   for (int64_t x = 0; x < set.size(); ++x) {
     count += std::any_of(labels.begin() + texts.offsets[x], labels.begin() + texts.offsets[x + 1],
-                         [](int32_t label) { return label != kUnscored; });
+                         [](int32_t label) { return label != kIgnoreIndex; });
   }
   return count;
 }
@@ -107,7 +107,7 @@ class StudyRun {
     const FolderLock lock(out_);
     Evidence so_far = input_.identity;
     so_far.options["study"] = asked_for();
-    if (!options_.thorough) so_far.options["race"] = fmt::format("{}", kUsualTolerance);
+    if (!options_.thorough) so_far.options["adaptive"] = fmt::format("{}", kUsualTolerance);
     if (options_.resume) {
       for (const fs::path& file : half_written(out_)) fs::remove(file);
       resume(so_far);
@@ -196,8 +196,8 @@ class StudyRun {
           TokenBatch source, target;
           source.add(text.ids, text.types);
           if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
-          (void)(target.texts() > 0 ? input_.model.hidden(source, target)
-                                    : input_.model.hidden(source));
+          (void)(target.sequences() > 0 ? input_.model.forward(source, target)
+                                        : input_.model.forward(source));
         }
       }
       const double seconds = std::max(1e-6, seconds_since(begin));
@@ -261,7 +261,7 @@ class StudyRun {
     importance.load = input_.load;
     importance.ablation_mean = options_.thorough;
     if (!options_.thorough) {
-      importance.race = kUsualTolerance;
+      importance.adaptive_tolerance = kUsualTolerance;
       importance.adaptive = {.passes = passes_of(budgets_, "ablation") / choosing_share_};
       if (input_.more && study_.budget > usual_passes(input_.model)) {
         importance.adaptive->more = &*input_.more;

@@ -60,19 +60,19 @@ void shift(std::map<ProbeMark, TokenSpan>& marks, int64_t by) {
 /// Draws one item, in which grammar alone says who is meant.
 class CoreferenceMaker {
  public:
-  CoreferenceMaker(const Words& words, uint64_t seed, Arrangement how)
-      : words_(words), grammar_(words, seed, /*anonymous=*/true), how_(how) {}
+  CoreferenceMaker(const Words& words, uint64_t seed, Arrangement arrangement)
+      : words_(words), grammar_(words, seed, /*anonymous=*/true), arrangement_(arrangement) {}
 
   CoreferenceItem make() {
-    if (how_.right_nearer) return how_.right_first ? before_other() : after_other();
-    return how_.right_first ? around_other() : behind_pronoun();
+    if (arrangement_.right_nearer) return arrangement_.right_first ? before_other() : after_other();
+    return arrangement_.right_first ? around_other() : behind_pronoun();
   }
 
  private:
-  const PronounForms& forms() const { return how_.female ? words_.she : words_.he; }
+  const PronounForms& forms() const { return arrangement_.female ? words_.she : words_.he; }
 
   Nominal name(bool right) {
-    Nominal one = grammar_.name(how_.female);
+    Nominal one = grammar_.name(arrangement_.female);
     one.phrase.mark = right ? ProbeMark::right_name : ProbeMark::wrong_name;
     return one;
   }
@@ -159,8 +159,9 @@ class CoreferenceMaker {
   /// Two clauses: one that a subordinator makes part of the other, or two sentences.
   CoreferenceItem sentences(Clause first, Clause second, bool first_is_part) {
     CoreferenceItem item;
-    const bool joined = grammar_.has_subordinators() && (how_.right_first == how_.right_nearer ||
-                                                         !how_.right_nearer || grammar_.chance(.5));
+    const bool joined =
+        grammar_.has_subordinators() && (arrangement_.right_first == arrangement_.right_nearer ||
+                                         !arrangement_.right_nearer || grammar_.chance(.5));
     if (!joined) {
       append(std::move(first), item);
       append(std::move(second), item);
@@ -197,7 +198,7 @@ class CoreferenceMaker {
 
   const Words& words_;
   ProbeGrammar grammar_;
-  Arrangement how_;
+  Arrangement arrangement_;
 };
 
 /// Code points from the start of one span to that of another.
@@ -207,22 +208,23 @@ int64_t distance(const std::string& text, TokenSpan a, TokenSpan b) {
 
 /// None if the language has no two names of one gender.
 std::optional<CoreferenceItem> coreference_item(const Words& words, uint64_t seed,
-                                                Arrangement how) {
+                                                Arrangement arrangement) {
   const auto has_two = [](const std::vector<std::string>& names) {
     return std::set<std::string>(names.begin(), names.end()).size() > 1;
   };
-  if (!has_two(how.female ? words.female : words.male)) how.female = !how.female;
-  if (!has_two(how.female ? words.female : words.male)) return {};
+  if (!has_two(arrangement.female ? words.female : words.male))
+    arrangement.female = !arrangement.female;
+  if (!has_two(arrangement.female ? words.female : words.male)) return {};
   constexpr uint32_t kTries = 64;
   std::optional<CoreferenceItem> item;
   for (uint32_t i = 0; i < kTries; ++i) {  // a long phrase may make the other name the nearer one
     CoreferenceItem one =
-        CoreferenceMaker(words, derived_seed(seed, i, 0, kCoreference), how).make();
+        CoreferenceMaker(words, derived_seed(seed, i, 0, kCoreference), arrangement).make();
     if (part(one.text, one.right) == part(one.text, one.wrong)) continue;
     const bool nearer =
         distance(one.text, one.pronoun, one.right) < distance(one.text, one.pronoun, one.wrong);
     item = std::move(one);
-    if (nearer == how.right_nearer) break;
+    if (nearer == arrangement.right_nearer) break;
   }
   return item;
 }

@@ -31,7 +31,7 @@ TensorPart row_of(View<float, 1> values, View<float, 1> gradient) {
           .gradient = {gradient.data(), {1, gradient.extent(0)}}};
 }
 
-TensorPart turned(const TensorPart& part) {
+TensorPart transposed(const TensorPart& part) {
   return {.values = transposed(part.values), .gradient = transposed(part.gradient)};
 }
 
@@ -48,20 +48,20 @@ std::vector<TensorPart> per_head(View<float, 2> values, View<float, 2> gradient,
   return parts;
 }
 
-bool on(const Switch& which) { return which != nullptr && which->trained; }
+bool on(const SharedParameterState& which) { return which != nullptr && which->requires_grad; }
 
 View<float, 2> as_column(View<float, 1> vector) { return {vector.data(), {vector.extent(0), 1}}; }
 
 }  // namespace
 
-TrainedRelativeBias::TrainedRelativeBias(Declarations& declare, const LayerName& name,
-                                         const ModelConfig& config, Side side, const Start& start)
+TrainedRelativeBias::TrainedRelativeBias(ParameterTable& declare, const LayerName& name,
+                                         const ModelConfig& config, Side side, const Init& init)
     : heads_(stack_config(config, side).heads),
       buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
                           !stack_config(config, side).causal)),
       table_(declare.matrix(name.parameter, name.tensor + ".weight", heads_,
-                            config.relative.buckets, start,
-                            {.transposed = true, .decays = false})) {}
+                            config.relative.buckets, init, {.transposed = true, .decays = false})) {
+}
 
 View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buffer& room) const {
   const View<const float, 2> all = table_.matrix(heads_);
@@ -80,7 +80,7 @@ void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
   }
 }
 
-TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
+TrainedAttention::TrainedAttention(ParameterTable& declare, const Place& place)
     : site_(&place.site),
       config_(place.attention),
       causal_(place.site.kind == AttentionKind::self &&
@@ -94,10 +94,9 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
   const MultiHeadAttentionWeights& weights = attention_.weights();
   const MultiHeadAttentionShape& s = weights.shape();
   const std::string name = place.site.name + ".attention.";
-  weights_in_pass_ =
+  weight_state_ =
       declare.parameter(name + "weights", weights.matrices(), gradients_.matrices(), true);
-  biases_in_pass_ =
-      declare.parameter(name + "biases", weights.biases(), gradients_.biases(), false);
+  bias_state_ = declare.parameter(name + "biases", weights.biases(), gradients_.biases(), false);
   declare_tensors(declare, place);
   if (place.config.qk_norm && !s.cross) {
     const auto norm = [&](const char* which, std::string_view tensor) {
@@ -110,11 +109,11 @@ TrainedAttention::TrainedAttention(Declarations& declare, const Place& place)
   if (config_.routing) {
     router_ = declare.matrix(
         name + "router", place.naming.in_layer(place.site.layer, router_name(s.cross)) + ".weight",
-        std::ssize(config_.routing->heads), s.C, Start::normal(place.deviations.output));
+        std::ssize(config_.routing->heads), s.C, Init::normal(place.init_std.output));
   }
 }
 
-void TrainedAttention::declare_tensors(Declarations& declare, const Place& place) {
+void TrainedAttention::declare_tensors(ParameterTable& declare, const Place& place) {
   const MultiHeadAttentionWeights &w = attention_.weights(), &g = gradients_;
   const MultiHeadAttentionShape& s = w.shape();
   const bool transposes = place.naming.model().transposed;
@@ -123,15 +122,15 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
   };
   const auto matrix = [&](std::string_view which, View<float, 2> values, View<float, 2> gradient,
                           double deviation) {
-    const TensorPart all = transposes ? turned(part(values, gradient)) : part(values, gradient);
+    const TensorPart all = transposes ? transposed(part(values, gradient)) : part(values, gradient);
     declare.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)}, {all},
-                   Start::normal(deviation));
+                   Init::normal(deviation));
   };
   const auto vector = [&](std::string_view which, View<float, 1> values, View<float, 1> gradient) {
     declare.tensor(name(which, ".bias"), {values.extent(0)}, {row_of(values, gradient)},
-                   Start::zeros());
+                   Init::zeros());
   };
-  const Deviations& d = place.deviations;
+  const InitStd& d = place.init_std;
   switch (place.naming.model().storage) {
     case ProjectionStorage::separate:
       matrix(place.names.query, w.query(), g.query(), d.query);
@@ -149,11 +148,11 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
     case ProjectionStorage::fused_per_head: {
       const int64_t rows = 3 * s.H * s.D;
       declare.tensor(name(place.names.query, ".weight"), {rows, s.C},
-                     per_head(w.in_proj(), g.in_proj(), s.H, s.D), Start::normal(d.query));
+                     per_head(w.in_proj(), g.in_proj(), s.H, s.D), Init::normal(d.query));
       if (!s.projection_bias) break;
       declare.tensor(name(place.names.query, ".bias"), {rows},
                      per_head(as_column(w.in_proj_bias()), as_column(g.in_proj_bias()), s.H, s.D),
-                     Start::zeros());
+                     Init::zeros());
       break;
     }
   }
@@ -161,33 +160,33 @@ void TrainedAttention::declare_tensors(Declarations& declare, const Place& place
   if (s.output_bias) vector(place.names.output, w.output_bias(), g.output_bias());
 }
 
-bool TrainedAttention::trained() const {
-  return on(weights_in_pass_) || on(biases_in_pass_) || query_norm_.trained() ||
-         key_norm_.trained() || router_.trained();
+bool TrainedAttention::requires_grad() const {
+  return on(weight_state_) || on(bias_state_) || query_norm_.requires_grad() ||
+         key_norm_.requires_grad() || router_.requires_grad();
 }
 
 bool TrainedAttention::rotates(const StackPass& pass) const {
   return !cross() && config_.rotary && pass.rotary != nullptr;
 }
 
-Attention TrainedAttention::how(const StackPass& pass, Tape& tape) const {
+Attention TrainedAttention::attention_params(const StackPass& pass, Tape& tape) const {
   const PassOptions& options = *pass.options;
-  Attention how{.q_offsets = pass.offsets,
-                .scale = config_.scale,
-                .dropout = options.attention_dropout,
-                .head_dropout = options.head_dropout,
-                .seed = seed_of(options.seed, stream_)};
-  set_gates(how, *site_, options.gates);
+  Attention params{.q_offsets = pass.offsets,
+                   .scale = config_.scale,
+                   .dropout = options.attention_dropout,
+                   .head_dropout = options.head_dropout,
+                   .seed = seed_of(options.seed, stream_)};
+  set_gates(params, *site_, options.gates);
   if (cross()) {
-    how.k_offsets = pass.source_offsets;
+    params.k_offsets = pass.source_offsets;
   } else {
-    how.mask = {.causal = causal_, .left = config_.left};
+    params.mask = {.causal = causal_, .left = config_.left};
   }
   if (relative_ != nullptr) {
-    how.relative_bias = {.table = relative_->of(config_.heads, tape.relative),
-                         .buckets = relative_->buckets()};
+    params.relative_bias = {.table = relative_->of(config_.heads, tape.relative),
+                            .buckets = relative_->buckets()};
   }
-  return how;
+  return params;
 }
 
 void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tape& tape) const {
@@ -203,26 +202,26 @@ void TrainedAttention::attend(View<const float, 2> x, const StackPass& pass, Tap
     rotate(p.q, pass.positions, *pass.rotary);
     rotate(p.k, pass.positions, *pass.rotary);
   }
-  tape.how = how(pass, tape);
+  tape.params = attention_params(pass, tape);
   if (router_.exists()) choose(x, tape);
   ForwardObserver* const observer = pass.options->observer;
   if (observer == nullptr) {
-    attention_.attend(tape.how, p);
+    attention_.attend(tape.params, p);
     return;
   }
-  Attention seen = tape.how;
+  Attention seen = tape.params;
   seen.q = p.q;
   seen.k = p.k;
   seen.v = p.v;
   seen.kv_head = attention_.shape().kv_head;
-  attention_.attend(tape.how, p, observer->watch(*site_, seen));
-  observer->attended(*site_, seen, attention_, p.z, p.lse);
+  attention_.attend(tape.params, p, observer->attention_observer(*site_, seen));
+  observer->on_z(*site_, seen, attention_, p.z, p.lse);
 }
 
 void TrainedAttention::output(const StackPass& pass, Tape& tape, View<float, 2> out,
                               const Epilogue& epilogue) const {
   if (pass.wanted) {
-    attention_.output_some(*pass.wanted, tape.pass, out, epilogue);
+    attention_.output_rows(*pass.wanted, tape.pass, out, epilogue);
   } else {
     attention_.output(tape.pass, out, epilogue);
   }
@@ -240,28 +239,29 @@ void TrainedAttention::backward(View<const float, 2> x, const StackPass& pass, T
     std::swap(p.dvalues, scratch.dvalues);
   };
   lend();
-  const bool blank = weights_in_pass_ != nullptr && std::exchange(weights_in_pass_->blank, false);
+  const bool grad_is_zero =
+      weight_state_ != nullptr && std::exchange(weight_state_->grad_is_zero, false);
   const MultiHeadAttention::WeightGradients gradients{.to = &gradients_,
-                                                      .matrices = on(weights_in_pass_),
-                                                      .biases = on(biases_in_pass_),
-                                                      .blank = blank};
+                                                      .matrices = on(weight_state_),
+                                                      .biases = on(bias_state_),
+                                                      .grad_is_zero = grad_is_zero};
   if (pass.wanted) {
-    attention_.backward_output_some(*pass.wanted, dy, p, gradients);
+    attention_.backward_output_rows(*pass.wanted, dy, p, gradients);
   } else {
     attention_.backward_output(dy, p, gradients);
   }
 
   AttentionGradients more;
   if (pass.options->dgates.data() != nullptr || router_.exists()) {
-    const int64_t rows = tape.how.gates.extent(0);
+    const int64_t rows = tape.params.gates.extent(0);
     more.dgates = {scratch.dgates.at_least(rows * s.H), {rows, s.H}};
   }
-  const bool learns_bias = relative_ != nullptr && relative_->trained();
+  const bool learns_bias = relative_ != nullptr && relative_->requires_grad();
   if (learns_bias) {
-    const auto shape = tape.how.relative_bias.table.shape();
+    const auto shape = tape.params.relative_bias.table.shape();
     more.dtable = {scratch.dtable.at_least(shape[0] * shape[1]), shape};
   }
-  attention_.backward_attend(tape.how, p, more);
+  attention_.backward_attend(tape.params, p, more);
   if (pass.wants_gates()) add_gate_gradients(pass, tape, more.dgates);
   if (learns_bias) relative_->add_gradient(more.dtable, config_.heads);
 

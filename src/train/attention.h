@@ -21,11 +21,11 @@ namespace headwise {
 class TrainedRelativeBias {
  public:
   TrainedRelativeBias() = default;
-  TrainedRelativeBias(Declarations& declare, const LayerName& name, const ModelConfig& config,
-                      Side side, const Start& start);
+  TrainedRelativeBias(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
+                      Side side, const Init& init);
 
   bool exists() const { return table_.exists(); }
-  bool trained() const { return table_.trained(); }
+  bool requires_grad() const { return table_.requires_grad(); }
   std::span<const int32_t> buckets() const { return buckets_; }
 
   /// [heads, buckets] of some heads: the table itself if these are all, else a copy in `room`.
@@ -71,7 +71,7 @@ class TrainedAttention {
  public:
   struct Tape {
     MultiHeadAttention::Pass pass;
-    Attention how;
+    Attention params;
     Buffer queries, keys;  // before their norms
     Buffer relative;
 
@@ -94,12 +94,12 @@ class TrainedAttention {
     const AttentionSite& site;
     const StackNaming& naming;
     const AttentionNames& names;
-    const Deviations& deviations;
+    const InitStd& init_std;
     const TrainedRelativeBias* relative = nullptr;  // or none
     uint64_t stream = 0;                            // of its random numbers
   };
 
-  TrainedAttention(Declarations& declare, const Place& place);
+  TrainedAttention(ParameterTable& declare, const Place& place);
 
   /// From rows to the outputs of the heads, in the tape; `output` projects them, or those of the
   /// wanted rows.
@@ -113,20 +113,20 @@ class TrainedAttention {
   /// The loss that spreads rows over routed heads, of what the tape has; 0 without routing.
   double balance_loss(const Tape& tape) const;
 
-  bool trained() const;
+  bool requires_grad() const;
   void make_heads_equal();
   void gradient_norms(std::span<double> norms) const;  // [H]
 
  private:
   bool cross() const { return attention_.shape().cross; }
   bool rotates(const StackPass& pass) const;
-  Attention how(const StackPass& pass, Tape& tape) const;
+  Attention attention_params(const StackPass& pass, Tape& tape) const;
   void choose(View<const float, 2> x, Tape& tape) const;
   void add_gate_gradients(const StackPass& pass, const Tape& tape,
                           View<const float, 2> dgates) const;
   void backward_choice(View<const float, 2> x, const StackPass& pass, const Tape& tape,
                        View<const float, 2> dgates, View<float, 2> dx, Rows& room) const;
-  void declare_tensors(Declarations& declare, const Place& place);
+  void declare_tensors(ParameterTable& declare, const Place& place);
 
   const AttentionSite* site_;
   AttentionConfig config_;
@@ -134,7 +134,7 @@ class TrainedAttention {
   uint64_t stream_;
   MultiHeadAttention attention_;
   MultiHeadAttentionWeights gradients_;
-  Switch weights_in_pass_, biases_in_pass_;
+  SharedParameterState weight_state_, bias_state_;
   TrainedNorm query_norm_, key_norm_;
   Weights router_;  // [R, C], or none
   const TrainedRelativeBias* relative_;

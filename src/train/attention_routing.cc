@@ -13,12 +13,12 @@ void TrainedAttention::choose(View<const float, 2> x, Tape& tape) const {
   const View<float, 2> p = tape.likelihoods.shaped(T, R);
   gemm(x, transposed(router_.matrix(R)), p);
   softmax(p);
-  tape.asked = tape.how.gates;
-  tape.asked_scope = tape.how.gate_scope;
+  tape.asked = tape.params.gates;
+  tape.asked_scope = tape.params.gate_scope;
   const View<float, 2> gates = tape.gates.shaped(T, attention_.shape().H);
-  const std::vector<int64_t> chosen = choose_heads(routing, p, tape.how, gates);
-  tape.how.gates = gates;
-  tape.how.gate_scope = GateScope::kRow;
+  const std::vector<int64_t> chosen = choose_heads(routing, p, tape.params, gates);
+  tape.params.gates = gates;
+  tape.params.gate_scope = GateScope::kRow;
 
   const auto rows = static_cast<double>(std::max<int64_t>(1, T));
   tape.share.assign(R, 0);
@@ -45,14 +45,14 @@ void TrainedAttention::add_gate_gradients(const StackPass& pass, const Tape& tap
     }
     return;
   }
-  Attention asked = tape.how;
+  Attention asked = tape.params;
   asked.gate_scope = tape.asked_scope;
   for (int64_t b = 0; b + 1 < std::ssize(asked.q_offsets); ++b) {
     for (int64_t h = 0; h < H; ++h) {
       double sum = 0;
       const float gate = tape.asked(gate_row(asked, b, 0), h);
       for (int64_t t = asked.q_offsets[b]; gate != 0 && t < asked.q_offsets[b + 1]; ++t) {
-        sum += double{dgates(t, h)} * tape.how.gates(t, h) / gate;
+        sum += double{dgates(t, h)} * tape.params.gates(t, h) / gate;
       }
       to(gate_row(asked, b, 0), site_->first + h) += static_cast<float>(sum);
     }
@@ -73,8 +73,8 @@ void TrainedAttention::backward_choice(View<const float, 2> x, const StackPass& 
       double dp = balance * tape.share[i];
       const int32_t head = routing.heads[i];
       // A gate is c p, its gradient for p is c times that of the gate; heads not chosen have none.
-      if (head >= 0 && tape.how.gates(t, head) != 0) {
-        dp += double{dgates(t, head)} * tape.how.gates(t, head) / p(t, i);
+      if (head >= 0 && tape.params.gates(t, head) != 0) {
+        dp += double{dgates(t, head)} * tape.params.gates(t, head) / p(t, i);
       }
       d(t, i) = static_cast<float>(dp);
       mean += dp * p(t, i);

@@ -96,7 +96,7 @@ void hide(std::span<int32_t> ids, const Masking& masking, Random random,
     chosen.push_back(candidates[random.below(static_cast<uint32_t>(candidates.size()))]);
   }
   const size_t first = labels.size();
-  labels.resize(first + ids.size(), kUnscored);
+  labels.resize(first + ids.size(), kIgnoreIndex);
   for (const size_t i : chosen) {
     labels[first + i] = ids[i];
     const float drawn = random.uniform();
@@ -145,7 +145,7 @@ std::span<const int64_t> Epoch::examples(int64_t index) const {
 
 TrainingBatch Epoch::batch(int64_t index) const {
   const TrainingBatch& all = examples_->all;
-  const bool decodes = all.target.texts() > 0;
+  const bool decodes = all.target.sequences() > 0;
   const TokenBatch& scored = decodes ? all.target : all.source;
   const bool per_row = std::ssize(all.labels) == scored.rows();
   TrainingBatch batch;

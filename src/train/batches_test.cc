@@ -49,8 +49,8 @@ TEST(Batches, HaveEveryExampleOnceWithinTheBudget) {
           std::vector<int64_t> order = order_of(epoch);
           for (int64_t i = 0; i < epoch.batches(); ++i) {
             const TrainingBatch batch = epoch.batch(i);
-            ASSERT_GT(batch.source.texts(), 0);
-            ASSERT_TRUE(batch.tokens() <= budget || batch.source.texts() == 1);
+            ASSERT_GT(batch.source.sequences(), 0);
+            ASSERT_TRUE(batch.tokens() <= budget || batch.source.sequences() == 1);
           }
           std::sort(order.begin(), order.end());
           std::vector<int64_t> all(static_cast<size_t>(count));
@@ -129,9 +129,9 @@ TEST(Batches, HoldWhatBelongsTogether) {
   for (int64_t i = 0; i < epoch.batches(); ++i) {
     const TrainingBatch batch = epoch.batch(i);
     EXPECT_LE(batch.tokens(), 20);
-    ASSERT_EQ(batch.target.texts(), batch.source.texts());
+    ASSERT_EQ(batch.target.sequences(), batch.source.sequences());
     ASSERT_EQ(std::ssize(batch.labels), batch.target.rows());
-    for (int64_t text = 0; text < batch.source.texts(); ++text) {
+    for (int64_t text = 0; text < batch.source.sequences(); ++text) {
       const int32_t id = text_at(batch.source, text)[0];
       EXPECT_THAT(text_at(batch.target, text), Each(id + 1));
       const auto begin = batch.target.offsets[static_cast<size_t>(text)];
@@ -154,7 +154,7 @@ TEST(Batches, KeepPairsOfTexts) {
   for (int64_t i = 0; i < epoch.batches(); ++i) {
     const TrainingBatch batch = epoch.batch(i);
     EXPECT_LE(batch.source.rows(), 9);
-    ASSERT_EQ(batch.source.texts(), 2 * std::ssize(batch.scores));
+    ASSERT_EQ(batch.source.sequences(), 2 * std::ssize(batch.scores));
     for (int64_t pair = 0; pair < std::ssize(batch.scores); ++pair) {
       const int32_t id = text_at(batch.source, 2 * pair)[0];
       EXPECT_THAT(text_at(batch.source, 2 * pair + 1), ElementsAre(-id, -id));
@@ -188,7 +188,7 @@ TEST(Masks, HideFifteenPercentInThreeWays) {
   double chosen = 0, hidden = 0, replaced = 0;
   for (size_t row = 0; row < original.size(); ++row) {
     const int32_t label = batch.labels[row], id = batch.source.ids[row];
-    if (label == kUnscored) {
+    if (label == kIgnoreIndex) {
       ASSERT_EQ(id, original[row]);
       continue;
     }
@@ -217,7 +217,7 @@ TEST(Masks, DependOnSeedEpochAndExampleOnly) {
     std::vector<std::vector<int32_t>> ids(100), labels(100);
     for (int64_t i = 0; i < epoch.batches(); ++i) {
       const TrainingBatch batch = epoch.batch(i);
-      for (int64_t text = 0; text < batch.source.texts(); ++text) {
+      for (int64_t text = 0; text < batch.source.sequences(); ++text) {
         const auto example = static_cast<size_t>(epoch.examples(i)[static_cast<size_t>(text)]);
         ids[example] = text_at(batch.source, text);
         labels[example].assign(

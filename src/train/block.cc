@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "model/pick_rows.h"
+#include "model/gather_rows.h"
 
 namespace headwise {
 namespace {
@@ -17,7 +17,7 @@ std::string layer_name(const ModelConfig& config, Side side, int64_t layer) {
   return fmt::format("{}.L{}", side == Side::encoder ? "enc" : "dec", layer);
 }
 
-TrainedFeedForward make_feed_forward(Declarations& declare, const TrainedBlock::Place& place) {
+TrainedFeedForward make_feed_forward(ParameterTable& declare, const TrainedBlock::Place& place) {
   const ModelConfig& config = place.config;
   const int64_t C = config.width, F = stack_config(config, place.side).intermediate;
   const StackNames& names = place.naming.stack();
@@ -31,11 +31,11 @@ TrainedFeedForward make_feed_forward(Declarations& declare, const TrainedBlock::
                           .inputs = inputs,
                           .bias = config.feed_forward_bias,
                           .transposed = place.naming.model().transposed},
-                         Start::normal(deviation));
+                         Init::normal(deviation));
   };
-  const Deviations& d = place.deviations;
-  TrainedLinear up = linear("up", config.gated ? names.gated_up : names.up, F, C, d.up);
-  TrainedLinear gate = config.gated ? linear("gate", names.gate, F, C, d.up) : TrainedLinear();
+  const InitStd& d = place.init_std;
+  TrainedLinear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
+  TrainedLinear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : TrainedLinear();
   TrainedLinear down = linear("down", names.down, C, F, d.down);
   return {std::move(up), std::move(gate), std::move(down), config.activation};
 }
@@ -54,7 +54,7 @@ DropoutPlaces dropout_places(const ModelConfig& config) {
       .attention_branch = config.model_type != "distilbert", .in_feed_forward = t5, .final = t5};
 }
 
-TrainedBlock::TrainedBlock(Declarations& declare, const Place& place)
+TrainedBlock::TrainedBlock(ParameterTable& declare, const Place& place)
     : place_(place.config.norm_place),
       parallel_(place.config.parallel),
       dropouts_(dropout_places(place.config)) {
@@ -74,7 +74,7 @@ TrainedBlock::TrainedBlock(Declarations& declare, const Place& place)
                                                      .site = site,
                                                      .naming = place.naming,
                                                      .names = attention_names,
-                                                     .deviations = place.deviations,
+                                                     .init_std = place.init_std,
                                                      .relative = self ? place.relative : nullptr,
                                                      .stream = place.streams++});
     attention_sublayers_.push_back(
@@ -93,11 +93,12 @@ TrainedBlock::TrainedBlock(Declarations& declare, const Place& place)
   inside_stream_ = place.streams++;
 }
 
-bool TrainedBlock::trained() const {
-  return feed_forward_.trained() || feed_forward_sublayer_.norm.trained() ||
-         std::ranges::any_of(attentions_, &TrainedAttention::trained) ||
-         std::ranges::any_of(attention_sublayers_,
-                             [](const Sublayer& sublayer) { return sublayer.norm.trained(); });
+bool TrainedBlock::requires_grad() const {
+  return feed_forward_.requires_grad() || feed_forward_sublayer_.norm.requires_grad() ||
+         std::ranges::any_of(attentions_, &TrainedAttention::requires_grad) ||
+         std::ranges::any_of(attention_sublayers_, [](const Sublayer& sublayer) {
+           return sublayer.norm.requires_grad();
+         });
 }
 
 Dropout TrainedBlock::dropout_of(const Sublayer& sublayer, const StackPass& pass) const {
@@ -147,7 +148,7 @@ View<float, 2> TrainedBlock::backward(View<float, 2> d, View<const float, 2> x,
   const auto spread = [&] {
     if (d.extent(0) == x.extent(0)) return;
     all = scratch.spread.like(x);
-    spread_rows(d, *pass.wanted, all);
+    scatter_rows(d, *pass.wanted, all);
   };
   if (place_ == NormPlace::before) {
     const View<float, 2> dinner = scratch.dinner.like(x);
@@ -169,12 +170,12 @@ View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pa
   View<const float, 2> kept = x;
   if (pass.wanted) {
     kept = scratch.picked.shaped(std::ssize(*pass.wanted), x.extent(1));
-    pick_rows(x, *pass.wanted, scratch.picked.view());
+    gather_rows(x, *pass.wanted, scratch.picked.view());
   }
   const auto attend = [&](size_t which, TrainedAttention::Tape& of) {
-    return [&, which](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+    return [&, which](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {
       attentions_[which].attend(from, pass, of);
-      attentions_[which].output(pass, of, to, how);
+      attentions_[which].output(pass, of, to, epilogue);
     };
   };
   View<float, 2> rows = forward(x, kept, attention_sublayers_[0], pass, tape.self_inner,
@@ -184,8 +185,8 @@ View<float, 2> TrainedBlock::forward(View<const float, 2> x, const StackPass& pa
                    scratch, attend(1, tape.cross));
   }
   return forward(rows, rows, feed_forward_sublayer_, pass, tape.inner, tape.out, scratch,
-                 [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-                   feed_forward_.forward(from, inside(pass), to, how, tape.feed_forward);
+                 [&](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {
+                   feed_forward_.forward(from, inside(pass), to, epilogue, tape.feed_forward);
                  });
 }
 
@@ -224,13 +225,13 @@ View<float, 2> TrainedBlock::forward_parallel(View<const float, 2> x, const Stac
   feed_forward_sublayer_.norm.forward(x, second);
   const View<float, 2> attended = tape.self_out.like(x), result = tape.out.like(x);
   add_branch(first, x, dropout_of(attention_sublayers_[0], pass), attended, scratch,
-             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
+             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {
                attentions_[0].attend(from, pass, tape.self);
-               attentions_[0].output(pass, tape.self, to, how);
+               attentions_[0].output(pass, tape.self, to, epilogue);
              });
   add_branch(second, attended, dropout_of(feed_forward_sublayer_, pass), result, scratch,
-             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& how) {
-               feed_forward_.forward(from, inside(pass), to, how, tape.feed_forward);
+             [&](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {
+               feed_forward_.forward(from, inside(pass), to, epilogue, tape.feed_forward);
              });
   return result;
 }

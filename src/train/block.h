@@ -41,12 +41,12 @@ class TrainedBlock {
     int64_t layer;
     std::span<const AttentionSite> sites;
     const StackNaming& naming;
-    const Deviations& deviations;
+    const InitStd& init_std;
     const TrainedRelativeBias* relative;  // or none
     uint64_t& streams;                    // of random numbers: the next one that is free
   };
 
-  TrainedBlock(Declarations& declare, const Place& place);
+  TrainedBlock(ParameterTable& declare, const Place& place);
 
   /// Whether it can leave out what is behind the attention for rows that are not wanted.
   bool narrows() const { return !parallel_ && attentions_.size() == 1; }
@@ -63,7 +63,7 @@ class TrainedBlock {
   /// The losses that spread rows over routed heads, of what the tape has.
   double balance_loss(const Tape& tape) const;
 
-  bool trained() const;
+  bool requires_grad() const;
 
   /// Its attentions: one or two.
   std::span<TrainedAttention> attentions() { return attentions_; }

@@ -53,9 +53,9 @@ double Evaluator::bleu(const Examples& examples, const DataFiles& files,
                        const std::filesystem::path& saved) const {
   const std::vector<std::string> wanted = read_references(files.files[1], examples.size());
   const Model model = Model::load(saved);
-  const GenerateOptions how =
+  const GenerateOptions options =
       translation_options(saved, model.config(), settings_.evaluate.beam, settings_.data.length);
-  return translation_bleu(model, examples.all.source, how, tokenizer_, wanted,
+  return translation_bleu(model, examples.all.source, options, tokenizer_, wanted,
                           [&](int64_t) { check_(); });
 }
 

@@ -153,7 +153,7 @@ int64_t Examples::tokens(int64_t example) const {
     const auto first = static_cast<size_t>(example * each);
     return texts.offsets[first + static_cast<size_t>(each)] - texts.offsets[first];
   };
-  return rows(all.source, texts_each) + (all.target.texts() > 0 ? rows(all.target, 1) : 0);
+  return rows(all.source, texts_each) + (all.target.sequences() > 0 ? rows(all.target, 1) : 0);
 }
 
 Examples read_causal_lm(const Files& files, Documents documents, const Tokenizer& tokenizer,

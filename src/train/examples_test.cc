@@ -252,7 +252,7 @@ TEST_F(ReadLines, OneHugeWordIsAText) {
 TEST_F(ReadLines, SimilarityReadsPairs) {
   const Examples examples = compare("a\tb\t0.5\nc\td\t-1\n");
   EXPECT_EQ(examples.size(), 2);
-  EXPECT_EQ(examples.all.source.texts(), 4);
+  EXPECT_EQ(examples.all.source.sequences(), 4);
   EXPECT_EQ(examples.tokens(1), 6);
   EXPECT_THAT(examples.all.scores, ElementsAre(0.5f, -1.0f));
 }

@@ -27,8 +27,8 @@ struct Distance {
 };
 
 Activations wanted_of(const Model& teacher, const TrainingBatch& batch) {
-  return batch.target.texts() > 0 ? teacher.hidden(batch.source, batch.target)
-                                  : teacher.hidden(batch.source);
+  return batch.target.sequences() > 0 ? teacher.forward(batch.source, batch.target)
+                                      : teacher.forward(batch.source);
 }
 
 /// The distance of the student's rows; its gradient, as a share of the whole, if `gradient` is not

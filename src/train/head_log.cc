@@ -16,8 +16,8 @@ double short_number(double x) { return std::stod(fmt::format("{:.6g}", x)); }
 
 ordered_json record(const HeadStatistics& s, bool cross) {
   ordered_json result = {{"rows", s.entropy.n}};
-  const auto add = [&](const char* name, const Tally& tally) {
-    if (tally.n > 0) result[name] = short_number(tally.mean());
+  const auto add = [&](const char* name, const RunningMean& running_mean) {
+    if (running_mean.n > 0) result[name] = short_number(running_mean.mean());
   };
   add("entropy", s.entropy);
   add("entropy_ratio", s.entropy_ratio);
@@ -38,7 +38,7 @@ ordered_json record(const HeadStatistics& s, bool cross) {
 
 }  // namespace
 
-AttentionObserver* HeadLog::watch(const AttentionSite& site, const Attention&) {
+AttentionObserver* HeadLog::attention_observer(const AttentionSite& site, const Attention&) {
   AttentionObserver& observer = observers_[site.name];
   observer.cross = site.kind == AttentionKind::cross;
   return &observer;

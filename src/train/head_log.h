@@ -16,7 +16,8 @@ namespace headwise {
 /// Looks on during passes of a model, given as PassOptions::observer.
 class HeadLog : public ForwardObserver {
  public:
-  AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override;
+  AttentionObserver* attention_observer(const AttentionSite& site,
+                                        const Attention& attention) override;
   bool wants_hidden() const override { return false; }
 
   /// {"L0.H0": {"rows": 812, "entropy": 1.9, …, "gradient_norm": 0.01}, …} of the passes since the

@@ -23,7 +23,7 @@ double positive(const JsonObject& object, const char* field, double otherwise) {
   return value;
 }
 
-Deviations t5_deviations(const ModelConfig& config, double factor) {
+InitStd t5_init_std(const ModelConfig& config, double factor) {
   const StackConfig& stack = config.encoder;
   const auto C = static_cast<double>(config.width), D = static_cast<double>(stack.head_dim);
   const double wide = factor / std::sqrt(C);
@@ -40,11 +40,11 @@ Deviations t5_deviations(const ModelConfig& config, double factor) {
 
 }  // namespace
 
-Deviations read_deviations(const ModelConfig& config, std::string_view config_json) {
+InitStd read_init_std(const ModelConfig& config, std::string_view config_json) {
   const nlohmann::json json = parse_json(config_json, "config.json");
   const JsonObject object(json, "config.json");
   if (config.model_type == "t5") {
-    return t5_deviations(config, positive(object, "initializer_factor", 1));
+    return t5_init_std(config, positive(object, "initializer_factor", 1));
   }
   const char* const field = object.has("initializer_range") ? "initializer_range" : "init_std";
   const double all = positive(object, field, 0.02);
@@ -64,16 +64,16 @@ Deviations read_deviations(const ModelConfig& config, std::string_view config_js
           .output = all};
 }
 
-void initialise(const Declarations::Tensor& tensor, uint64_t seed) {
+void initialise(const ParameterTable::Tensor& tensor, uint64_t seed) {
   Random random(seed, stream_of(tensor.stored.name));
   const auto next = [&]() -> float {
-    switch (tensor.start.kind) {
-      case Start::Kind::zeros:
+    switch (tensor.init.kind) {
+      case Init::Kind::zeros:
         return 0;
-      case Start::Kind::ones:
+      case Init::Kind::ones:
         return 1;
-      case Start::Kind::normal:
-        return tensor.start.deviation * random.normal();
+      case Init::Kind::normal:
+        return tensor.init.deviation * random.normal();
     }
     return 0;
   };
@@ -82,7 +82,7 @@ void initialise(const Declarations::Tensor& tensor, uint64_t seed) {
     for (int64_t row = 0; row < part.values.extent(0); ++row, ++stored_row) {
       for (int64_t column = 0; column < part.values.extent(1); ++column) {
         const float value = next();
-        part.values(row, column) = stored_row == tensor.start.zero_row ? 0 : value;
+        part.values(row, column) = stored_row == tensor.init.zero_row ? 0 : value;
       }
     }
   }

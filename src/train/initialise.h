@@ -11,7 +11,7 @@
 namespace headwise {
 
 /// Standard deviations of the weights of one architecture at their start.
-struct Deviations {
+struct InitStd {
   double word = 0, position = 0;  // of embeddings; token types are like positions
   double relative = 0;
   double query = 0, key_value = 0, attention_output = 0;
@@ -20,9 +20,9 @@ struct Deviations {
 };
 
 /// By the fields of config.json, or the defaults of the architecture.
-Deviations read_deviations(const ModelConfig& config, std::string_view config_json);
+InitStd read_init_std(const ModelConfig& config, std::string_view config_json);
 
-/// Fills a tensor by its Start; every tensor has a random stream of its own, by its name.
-void initialise(const Declarations::Tensor& tensor, uint64_t seed);
+/// Fills a tensor by its Init; every tensor has a random stream of its own, by its name.
+void initialise(const ParameterTable::Tensor& tensor, uint64_t seed);
 
 }  // namespace headwise

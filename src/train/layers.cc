@@ -7,19 +7,19 @@
 
 #include "headwise/kernels/activation.h"
 #include "headwise/kernels/embedding.h"
-#include "headwise/kernels/gated.h"
+#include "headwise/kernels/glu.h"
 #include "headwise/kernels/norm.h"
 
 namespace headwise {
 
-TrainedLinear::TrainedLinear(Declarations& declare, const LayerName& name, const Shape& shape,
-                             const Start& start)
+TrainedLinear::TrainedLinear(ParameterTable& declare, const LayerName& name, const Shape& shape,
+                             const Init& init)
     : outputs_(shape.outputs),
       weight_(declare.matrix(name.parameter + ".weight", name.tensor + ".weight", shape.outputs,
-                             shape.inputs, start, {.transposed = shape.transposed})) {
+                             shape.inputs, init, {.transposed = shape.transposed})) {
   if (!shape.bias) return;
-  bias_ = declare.vector(name.parameter + ".bias", name.tensor + ".bias", shape.outputs,
-                         Start::zeros());
+  bias_ =
+      declare.vector(name.parameter + ".bias", name.tensor + ".bias", shape.outputs, Init::zeros());
 }
 
 void TrainedLinear::forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
@@ -31,18 +31,18 @@ void TrainedLinear::backward(View<const float, 2> x, View<const float, 2> dy,
                              const InputGradient& to) const {
   // Before dx is written, which may lie where dy does.
   weight_.add_product(dy, x);
-  if (bias_.trained()) sum_rows(dy, bias_.dvector());
+  if (bias_.requires_grad()) sum_rows(dy, bias_.dvector());
   if (to.dx.data() != nullptr) gemm(dy, weight_.matrix(outputs_), to.dx, {.accumulate = to.add});
 }
 
-TrainedNorm::TrainedNorm(Declarations& declare, const LayerName& name, const ModelConfig& config,
+TrainedNorm::TrainedNorm(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
                          int64_t width)
     : kind_(config.norm),
       epsilon_(config.epsilon),
       weight_(declare.vector(name.parameter + ".weight", name.tensor + ".weight", width,
-                             Start::ones())) {
+                             Init::ones())) {
   if (kind_ == NormKind::rms) return;
-  bias_ = declare.vector(name.parameter + ".bias", name.tensor + ".bias", width, Start::zeros());
+  bias_ = declare.vector(name.parameter + ".bias", name.tensor + ".bias", width, Init::zeros());
 }
 
 void TrainedNorm::forward(View<const float, 2> x, View<float, 2> out) const {
@@ -72,27 +72,27 @@ void TrainedNorm::backward(View<const float, 3> x, View<float, 3> dheads) const 
   rms_norm_backward(x, weight_.vector(), epsilon_, dheads, weight_.dvector());
 }
 
-TrainedEmbedding::TrainedEmbedding(Declarations& declare, const LayerName& name, int64_t rows,
-                                   int64_t width, const Start& start, int64_t unlearned)
+TrainedEmbedding::TrainedEmbedding(ParameterTable& declare, const LayerName& name, int64_t rows,
+                                   int64_t width, const Init& init, int64_t unlearned)
     : rows_(rows),
       unlearned_(unlearned),
       tensor_(name.tensor + ".weight"),
-      table_(declare.matrix(name.parameter, tensor_, rows, width, start)) {}
+      table_(declare.matrix(name.parameter, tensor_, rows, width, init)) {}
 
 void TrainedEmbedding::forward(std::span<const int32_t> rows, float scale, bool add,
                                View<float, 2> out) const {
-  look_up(table(), rows, scale, add, out);
+  embedding(table(), rows, scale, add, out);
 }
 
 void TrainedEmbedding::backward(View<const float, 2> dout, std::span<const int32_t> rows,
                                 float scale) const {
-  if (!trained()) return;
+  if (!requires_grad()) return;
   const bool has_unlearned = unlearned_ >= 0 && unlearned_ < rows_;
   const View<float, 2> sums = take_gradient().sums;
   const std::span<float> row =
       has_unlearned ? std::span(&sums(unlearned_, 0), dout.extent(1)) : std::span<float>();
   const std::vector<float> before(row.begin(), row.end());
-  look_up_backward(dout, rows, scale, sums);
+  embedding_backward(dout, rows, scale, sums);
   std::ranges::copy(before, row.begin());
 }
 
@@ -114,7 +114,7 @@ void TrainedFeedForward::forward(View<const float, 2> x, const Dropout& inside, 
     up_.forward(x, tape.up.shaped(T, F));
     if (gate_.exists()) {
       gate_.forward(x, tape.gate.shaped(T, F));
-      gate(tape.gate.view(), tape.up.view(), activation_, activated);
+      glu(tape.gate.view(), tape.up.view(), activation_, activated);
     } else {
       activate(tape.up.view(), activation_, activated);
     }
@@ -132,7 +132,7 @@ void TrainedFeedForward::backward(View<const float, 2> x, const Dropout& inside,
   if (inside.p > 0) dropout(d, inside, d);
   if (gate_.exists()) {
     const View<float, 2> dgate = scratch.dgate.like(activated);
-    gate_backward(tape.gate.view(), tape.up.view(), activation_, d, dgate, d);
+    glu_backward(tape.gate.view(), tape.up.view(), activation_, d, dgate, d);
     gate_.backward(x, dgate, to);
     up_.backward(x, d, {.dx = to.dx, .add = true});
     return;

@@ -51,11 +51,11 @@ class TrainedLinear {
   };
 
   TrainedLinear() = default;
-  TrainedLinear(Declarations& declare, const LayerName& name, const Shape& shape,
-                const Start& start);
+  TrainedLinear(ParameterTable& declare, const LayerName& name, const Shape& shape,
+                const Init& init);
 
   bool exists() const { return outputs_ > 0; }
-  bool trained() const { return weight_.trained() || bias_.trained(); }
+  bool requires_grad() const { return weight_.requires_grad() || bias_.requires_grad(); }
   int64_t outputs() const { return outputs_; }
 
   void forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
@@ -69,11 +69,11 @@ class TrainedLinear {
 class TrainedNorm {
  public:
   TrainedNorm() = default;
-  TrainedNorm(Declarations& declare, const LayerName& name, const ModelConfig& config,
+  TrainedNorm(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
               int64_t width);
 
   bool exists() const { return weight_.exists(); }
-  bool trained() const { return weight_.trained() || bias_.trained(); }
+  bool requires_grad() const { return weight_.requires_grad() || bias_.requires_grad(); }
   void forward(View<const float, 2> x, View<float, 2> out) const;
   /// dx may be dy.
   void backward(View<const float, 2> x, View<const float, 2> dy, const InputGradient& to) const;
@@ -93,13 +93,13 @@ class TrainedEmbedding {
  public:
   TrainedEmbedding() = default;
   /// `unlearned`: a row that look-ups do not train, that of padding; -1: none.
-  TrainedEmbedding(Declarations& declare, const LayerName& name, int64_t rows, int64_t width,
-                   const Start& start, int64_t unlearned);
+  TrainedEmbedding(ParameterTable& declare, const LayerName& name, int64_t rows, int64_t width,
+                   const Init& init, int64_t unlearned);
   /// A table that is not trained.
   TrainedEmbedding(Weights fixed, int64_t rows) : rows_(rows), table_(std::move(fixed)) {}
 
   bool exists() const { return rows_ > 0; }
-  bool trained() const { return table_.trained(); }
+  bool requires_grad() const { return table_.requires_grad(); }
   const std::string& tensor() const { return tensor_; }  // its name in a checkpoint
   View<float, 2> table() const { return table_.matrix(rows_); }
   MatrixGradient take_gradient() const { return table_.take_gradient(rows_); }
@@ -127,7 +127,9 @@ class TrainedFeedForward {
   TrainedFeedForward(TrainedLinear up, TrainedLinear gate, TrainedLinear down,
                      Activation activation);
 
-  bool trained() const { return up_.trained() || gate_.trained() || down_.trained(); }
+  bool requires_grad() const {
+    return up_.requires_grad() || gate_.requires_grad() || down_.requires_grad();
+  }
 
   /// `inside`: of the activated values.
   void forward(View<const float, 2> x, const Dropout& inside, View<float, 2> out,

@@ -22,19 +22,18 @@ void check_probability(const char* name, float p) {
 
 }  // namespace
 
-Network::Network(const ModelConfig& config, Declarations& declare, const Options& options,
+Network::Network(const ModelConfig& config, ParameterTable& declare, const Options& options,
                  Similarity similarity)
     : config_(config), sites_(attention_sites(config)), similarity_(std::move(similarity)) {
   uint64_t streams = 0;
   const auto stack = [&](Side side, TrainedEmbedding* shared_word) {
-    return std::make_unique<TrainedStack>(declare,
-                                          TrainedStack::Place{.config = config,
-                                                              .side = side,
-                                                              .prefix = options.prefix,
-                                                              .sites = sites_,
-                                                              .deviations = options.deviations,
-                                                              .shared_word = shared_word,
-                                                              .streams = streams});
+    return std::make_unique<TrainedStack>(declare, TrainedStack::Place{.config = config,
+                                                                       .side = side,
+                                                                       .prefix = options.prefix,
+                                                                       .sites = sites_,
+                                                                       .init_std = options.init_std,
+                                                                       .shared_word = shared_word,
+                                                                       .streams = streams});
   };
   if (config.encoder.layers() > 0) encoder_ = stack(Side::encoder, nullptr);
   if (config.decoder.layers() > 0) {
@@ -42,13 +41,13 @@ Network::Network(const ModelConfig& config, Declarations& declare, const Options
   }
   if (config.task == Task::hidden) return;
   TrainedStack& last = decoder_ != nullptr ? *decoder_ : *encoder_;
-  output_ = std::make_unique<TrainedOutput>(declare,
-                                            TrainedOutput::Place{.config = config,
-                                                                 .prefix = options.prefix,
-                                                                 .word = last.word(),
-                                                                 .deviations = options.deviations,
-                                                                 .fresh = options.fresh,
-                                                                 .streams = streams});
+  output_ =
+      std::make_unique<TrainedOutput>(declare, TrainedOutput::Place{.config = config,
+                                                                    .prefix = options.prefix,
+                                                                    .word = last.word(),
+                                                                    .init_std = options.init_std,
+                                                                    .fresh = options.fresh,
+                                                                    .streams = streams});
 }
 
 void Network::check(const TrainingBatch& batch, const PassOptions& options, bool two) const {
@@ -57,17 +56,17 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options, bool
   check_probability("head_dropout", options.head_dropout);
   batch.source.check();
   if (two) batch.target.check();
-  check_gates(options.gates, sites_, batch.source.texts());
+  check_gates(options.gates, sites_, batch.source.sequences());
   if (options.dgates.data() != nullptr && options.dgates.shape() != options.gates.shape()) {
     throw Error({.what = "the gradients of gates are not shaped as the gates",
                  .got = to_string(options.dgates.shape()),
                  .expected = to_string(options.gates.shape())});
   }
   if (two) {
-    if (batch.source.texts() == batch.target.texts()) return;
+    if (batch.source.sequences() == batch.target.sequences()) return;
     throw Error({.what = "sources and targets are not as many",
-                 .got = fmt::format("{}", batch.target.texts()),
-                 .expected = fmt::format("{}", batch.source.texts())});
+                 .got = fmt::format("{}", batch.target.sequences()),
+                 .expected = fmt::format("{}", batch.source.sequences())});
   }
   if (batch.target.rows() == 0) return;
   throw Error({.what = "targets were given to a model without encoder and decoder",
@@ -119,7 +118,7 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
 
 void Network::run_hidden(const TrainingBatch& batch, const PassOptions& options,
                          const TrainableModel::NextGradient& next) {
-  const bool two = config_.encoder_decoder() && batch.target.texts() > 0;
+  const bool two = config_.encoder_decoder() && batch.target.sequences() > 0;
   Forward pass = forward(batch, options, two, true, nullptr);
   const View<float, 2> dhidden = dhidden_.like(pass.hidden);
   while (next(pass.hidden, dhidden)) backward(pass, dhidden, 0);

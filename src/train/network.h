@@ -16,11 +16,11 @@ class Network {
  public:
   struct Options {
     std::string prefix{};  // of the base model's tensors
-    Deviations deviations{};
+    InitStd init_std{};
     bool fresh = false;  // the output layer is not in the checkpoint
   };
 
-  Network(const ModelConfig& config, Declarations& declare, const Options& options,
+  Network(const ModelConfig& config, ParameterTable& declare, const Options& options,
           Similarity similarity);
 
   /// Forward and loss, and backward if asked for.

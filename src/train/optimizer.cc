@@ -39,8 +39,9 @@ void freeze(TrainableModel& model, std::span<const std::string> places) {
   }
   bool any = false;
   for (Parameter& parameter : model.parameters()) {
-    if (std::ranges::find(places, place_of(parameter)) != places.end()) parameter.trained = false;
-    any = any || parameter.trained;
+    if (std::ranges::find(places, place_of(parameter)) != places.end())
+      parameter.requires_grad = false;
+    any = any || parameter.requires_grad;
   }
   if (any) return;
   throw Error({.what = "everything is frozen, and nothing is left to train",
@@ -52,7 +53,7 @@ Optimizer::Optimizer(TrainableModel& model, const OptimizerSettings& settings)
     : model_(model), settings_(settings) {
   model.clear_gradients();
   for (const Parameter& parameter : model.parameters()) {
-    const int64_t size = parameter.trained ? std::ssize(parameter.values) : 0;
+    const int64_t size = parameter.requires_grad ? std::ssize(parameter.values) : 0;
     moments_.push_back({.m = Buffer::zeros(size), .v = Buffer::zeros(size)});
   }
 }
@@ -60,7 +61,7 @@ Optimizer::Optimizer(TrainableModel& model, const OptimizerSettings& settings)
 double Optimizer::gradient_norm() const {
   double squares = 0;
   for (const Parameter& parameter : model_.parameters()) {
-    if (parameter.trained) squares += sum_of_squares(parameter.gradient);
+    if (parameter.requires_grad) squares += sum_of_squares(parameter.gradient);
   }
   return std::sqrt(squares);
 }
@@ -72,7 +73,7 @@ void Optimizer::step(int64_t step, double factor, double gradient_norm) {
   const auto parameters = model_.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     Parameter& parameter = parameters[i];
-    if (!parameter.trained) continue;
+    if (!parameter.requires_grad) continue;
     adamw(parameter.values, parameter.gradient, moments_[i].m.span(), moments_[i].v.span(),
           {.rate = parameter.rate.value_or(settings_.rate) * factor,
            .beta1 = settings_.beta1,
@@ -81,7 +82,7 @@ void Optimizer::step(int64_t step, double factor, double gradient_norm) {
            .decay = parameter.decays ? settings_.decay : 0,
            .step = step,
            .gradient_scale = static_cast<float>(clipped)});
-    parameter.blank = true;
+    parameter.grad_is_zero = true;
   }
 }
 

@@ -54,7 +54,7 @@ TEST(Optimizer, LeavesAloneWhatIsFrozen) {
   size_t at = 0;
   for (const Parameter& p : model.parameters()) {
     const bool frozen = p.name.starts_with("embeddings.") || p.name.starts_with("L1.");
-    EXPECT_EQ(p.trained, !frozen) << p.name;
+    EXPECT_EQ(p.requires_grad, !frozen) << p.name;
     const bool same = std::equal(p.values.begin(), p.values.end(), before.begin() + at);
     EXPECT_EQ(same, frozen) << p.name;
     at += p.values.size();

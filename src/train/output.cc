@@ -33,8 +33,8 @@ bool has_bias(const ModelConfig& config) {
 /// the others takes.
 constexpr int64_t kFewUnscored = 8;
 
-void drop(View<float, 2> x, const Dropout& how) {
-  if (how.p > 0) dropout(x, how, x);
+void drop(View<float, 2> x, const Dropout& options) {
+  if (options.p > 0) dropout(x, options, x);
 }
 
 void scale_rows(View<const float, 2> x, float factor, View<float, 2> out) {
@@ -50,16 +50,16 @@ void check_count(const char* what, size_t got, int64_t expected) {
 }
 
 void check_label(int32_t label, size_t at, int64_t outputs) {
-  if (label >= kUnscored && label < outputs) return;
+  if (label == kIgnoreIndex || (label >= 0 && label < outputs)) return;
   throw Error({.what = "a label is not one of the model's",
                .where = fmt::format("label {}", at),
                .got = fmt::format("{}", label),
-               .expected = fmt::format("0 to {}, or {}: not scored", outputs - 1, kUnscored)});
+               .expected = fmt::format("0 to {}, or {}: not scored", outputs - 1, kIgnoreIndex)});
 }
 
 }  // namespace
 
-TrainedOutput::TrainedOutput(Declarations& declare, const Place& place)
+TrainedOutput::TrainedOutput(ParameterTable& declare, const Place& place)
     : config_(&place.config),
       outputs_(outputs_of(place.config)),
       scale_(place.config.output_scale) {
@@ -80,7 +80,7 @@ TrainedOutput::TrainedOutput(Declarations& declare, const Place& place)
     const int64_t next = names.tied ? config.embedding_width : width;
     steps_.push_back({.dense = TrainedLinear(declare, {"output.dense", step.dense},
                                              {.outputs = next, .inputs = width},
-                                             Start::normal(place.deviations.output)),
+                                             Init::normal(place.init_std.output)),
                       .activation = step.activation,
                       .norm = step.norm.empty() ? TrainedNorm()
                                                 : TrainedNorm(declare, {"output.norm", step.norm},
@@ -95,28 +95,28 @@ TrainedOutput::TrainedOutput(Declarations& declare, const Place& place)
     tied_ = &place.word;
     declare.copy(own, place.word.tensor());
   } else {
-    weight_ = declare.matrix("output.weight", own, outputs_, width,
-                             Start::normal(place.deviations.output));
+    weight_ =
+        declare.matrix("output.weight", own, outputs_, width, Init::normal(place.init_std.output));
   }
   declare_bias(declare, place, names);
   declare.in_output = false;
 }
 
-void TrainedOutput::declare_bias(Declarations& declare, const Place& place,
+void TrainedOutput::declare_bias(ParameterTable& declare, const Place& place,
                                  const TaskNames& names) {
   const std::string beside = names.output + ".bias";
   if (!config_->tied && !names.bias.empty() && declare.has(beside)) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Start::zeros());
+    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
     declare.copy(names.bias, "");
   } else if (names.bias == "final_logits_bias") {  // Marian stores a row, which is not trained
     if (!place.fresh && !declare.has(names.bias)) return;
     bias_ = Weights(outputs_, false);
-    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix(1)}}, Start::zeros());
+    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix(1)}}, Init::zeros());
   } else if (!names.bias.empty() && (declare.has(names.bias) || !declare.has(beside))) {
-    bias_ = declare.vector("output.bias", names.bias, outputs_, Start::zeros());
+    bias_ = declare.vector("output.bias", names.bias, outputs_, Init::zeros());
     declare.copy(beside, names.bias);
   } else if (declare.has(beside) || (place.fresh && has_bias(*config_))) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Start::zeros());
+    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
   }
 }
 
@@ -143,7 +143,7 @@ WantedRows TrainedOutput::choose(std::span<const int64_t> offsets, const Trainin
     if (config_->regression && config_->task == Task::classify) {
       expected_.push_back(batch.scores[at]);
     } else {
-      if (batch.labels[at] == kUnscored) return;
+      if (batch.labels[at] == kIgnoreIndex) return;
       targets_.push_back(batch.labels[at]);
     }
     chosen_.push_back(row);
@@ -157,7 +157,7 @@ WantedRows TrainedOutput::choose(std::span<const int64_t> offsets, const Trainin
     for (size_t i = 0; i < batch.labels.size(); ++i) check_label(batch.labels[i], i, outputs_);
   }
   if (rows_ == TaskRows::all) {
-    const auto unscored = std::ranges::count(batch.labels, kUnscored);
+    const auto unscored = std::ranges::count(batch.labels, kIgnoreIndex);
     if (unscored * kFewUnscored <= std::ssize(batch.labels)) {
       targets_ = batch.labels;
       return {};
@@ -174,9 +174,9 @@ WantedRows TrainedOutput::choose(std::span<const int64_t> offsets, const Trainin
 
 View<const float, 2> TrainedOutput::forward(View<const float, 2> hidden) {
   View<const float, 2> x = hidden;
-  for (const Dropout& how : {input_dropout(), steps_.empty() ? output_dropout() : Dropout{}}) {
-    if (how.p == 0) continue;
-    dropout(x, how, dropped_.like(x));
+  for (const Dropout& options : {input_dropout(), steps_.empty() ? output_dropout() : Dropout{}}) {
+    if (options.p == 0) continue;
+    dropout(x, options, dropped_.like(x));
     x = dropped_.view();
   }
   for (Step& step : steps_) {
@@ -232,7 +232,7 @@ Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) cons
   const CrossEntropyGradients gradients{.scale = options_->gradient_scale,
                                         .dx = dx,
                                         .dweights = dweights.sums,
-                                        .blank_dweights = dweights.blank,
+                                        .zero_dweights = dweights.grad_is_zero,
                                         .dbias = bias_.dvector()};
   const CrossEntropyLoss loss =
       cross_entropy({.x = x,
@@ -256,7 +256,7 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   loss.nll = loss.loss;
   if (dx.data() == nullptr) return loss;
   weight_.add_product(scores, x);
-  if (bias_.trained()) sum_rows(scores, bias_.dvector());
+  if (bias_.requires_grad()) sum_rows(scores, bias_.dvector());
   gemm(scores, weight_.matrix(outputs_), dx);
   return loss;
 }

@@ -18,12 +18,12 @@ class TrainedOutput {
     const ModelConfig& config;
     const std::string& prefix;
     TrainedEmbedding& word;  // that the output may be tied to
-    const Deviations& deviations;
+    const InitStd& init_std;
     bool fresh;  // the checkpoint has no such layer
     uint64_t& streams;
   };
 
-  TrainedOutput(Declarations& declare, const Place& place);
+  TrainedOutput(ParameterTable& declare, const Place& place);
 
   /// Which rows of texts at `offsets` are scored. Throws Error for labels that do not fit.
   WantedRows choose(std::span<const int64_t> offsets, const TrainingBatch& batch);
@@ -41,7 +41,7 @@ class TrainedOutput {
     Rows raw{}, activated{}, normed{}, d{};
   };
 
-  void declare_bias(Declarations& declare, const Place& place, const TaskNames& names);
+  void declare_bias(ParameterTable& declare, const Place& place, const TaskNames& names);
   View<const float, 2> forward(View<const float, 2> hidden);
   /// d is dhidden if there are no steps.
   void backward(View<float, 2> d, View<float, 2> dhidden);

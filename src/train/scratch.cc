@@ -336,11 +336,11 @@ std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSet
   }
   const auto blocks = static_cast<double>(s.encoder.size() + s.decoder.size());
   const double matrices = s.architecture == "llama" ? 3 : 2;
-  const char* const inside = model.has("feed_forward") ? "feed_forward" : "width";
-  return {{attention, model.has("head_dim") ? "head_dim" : "width"},
+  const char* const inside = model.has("feed_forward") ? "feed_forward" : "hidden_size";
+  return {{attention, model.has("head_dim") ? "head_dim" : "hidden_size"},
           {blocks * matrices * width * static_cast<double>(s.feed_forward), inside},
-          {width * static_cast<double>(s.vocabulary), "vocabulary"},
-          {width * static_cast<double>(s.positions), "positions"}};
+          {width * static_cast<double>(s.vocabulary), "vocab_size"},
+          {width * static_cast<double>(s.positions), "max_position_embeddings"}};
 }
 
 /// Training holds a weight, its gradient and two moments of AdamW, in float32. Throws Error if that
@@ -364,14 +364,15 @@ void check_memory(const JsonObject& model, const ScratchSettings& s) {
 }  // namespace
 
 ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
-  model.only({"architecture", "width", "layers", "heads", "head_dim", "value_dim", "kv_heads",
-              "feed_forward", "positions", "vocabulary", "activation", "fixed", "routing", "init"});
+  model.only({"architecture", "hidden_size", "layers", "heads", "head_dim", "value_dim", "kv_heads",
+              "feed_forward", "max_position_embeddings", "vocab_size", "activation", "fixed",
+              "routing", "init"});
   const Architecture& architecture = check_architecture(model, task);
   ScratchSettings s{.architecture = model.text("architecture"),
-                    .width = model.integer("width", 1, kWidest)};
+                    .width = model.integer("hidden_size", 1, kWidest)};
   s.feed_forward = model.optional_integer("feed_forward", 1, kWidest).value_or(4 * s.width);
-  s.positions = model.optional_integer("positions", 1, kMostPositions).value_or(512);
-  s.vocabulary = model.optional_integer("vocabulary", 300, 1 << 20).value_or(8000);
+  s.positions = model.optional_integer("max_position_embeddings", 1, kMostPositions).value_or(512);
+  s.vocabulary = model.optional_integer("vocab_size", 300, 1 << 20).value_or(8000);
   s.activation = model.optional_text("activation").value_or(architecture.activation);
   if (!find_activation(s.activation)) {
     model.refuse("activation", "the activation function is not known",
@@ -379,7 +380,7 @@ ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
   }
   if (s.architecture == "marian") {
     if (s.width % 2 != 0) {
-      model.refuse("width", "sinusoidal positions come in pairs of columns", "an even width");
+      model.refuse("hidden_size", "sinusoidal positions come in pairs of columns", "an even width");
     }
     const int64_t encoder = layers_of(model, "encoder"), decoder = layers_of(model, "decoder");
     s.encoder = read_heads(model, s.width, encoder, "encoder");

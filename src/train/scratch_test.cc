@@ -20,7 +20,7 @@ json with_changes(json base, const json& changes) {
   return base;
 }
 
-const json kBert = {{"architecture", "bert"}, {"width", 24}, {"layers", 2}, {"heads", 4}};
+const json kBert = {{"architecture", "bert"}, {"hidden_size", 24}, {"layers", 2}, {"heads", 4}};
 const json kMarian = with_changes(kBert, {{"architecture", "marian"}});
 
 ScratchSettings read(const json& model, TrainTask task) {
@@ -142,16 +142,17 @@ TEST(Scratch, RefusesWhatDoesNotGoTogether) {
   expect_refused(with_changes(kBert, {{"fixed", {{"L0.H1", "window(0)"}}}}), masked_lm,
                  "fixed.L0.H1", "the pattern is not known", "window(n)");
   expect_refused(with_changes(kBert, {{"depth", 4}}), masked_lm, "depth", "not known", "layers");
-  expect_refused(with_changes(kBert, {{"width", 0}}), masked_lm, "width", "no such number",
-                 "from 1");
+  expect_refused(with_changes(kBert, {{"hidden_size", 0}}), masked_lm, "hidden_size",
+                 "no such number", "from 1");
 }
 
 TEST(Scratch, RefusesModelsThatDoNotFitIntoMemory) {
   using enum TrainTask;
-  json large = {{"architecture", "gpt2"}, {"width", 1 << 20}, {"layers", 4096}, {"heads", 16}};
-  expect_refused(large, causal_lm, "width", "does not fit into the memory", "parameters");
+  json large = {
+      {"architecture", "gpt2"}, {"hidden_size", 1 << 20}, {"layers", 4096}, {"heads", 16}};
+  expect_refused(large, causal_lm, "hidden_size", "does not fit into the memory", "parameters");
   large = {{"architecture", "gpt2"},
-           {"width", 64},
+           {"hidden_size", 64},
            {"layers", 4096},
            {"heads", 4},
            {"feed_forward", 1 << 20}};

@@ -228,7 +228,7 @@ void read_model(const JsonObject& object, const fs::path& folder, TrainSettings&
     const JsonObject model = object.object("model");
     settings.scratch = read_scratch(model, settings.task);
     if (settings.scratch->positions < settings.data.length) {
-      model.refuse("positions", "texts may be longer than the model's positions",
+      model.refuse("max_position_embeddings", "texts may be longer than the model's positions",
                    fmt::format("at least {}, the length of data", settings.data.length));
     }
     return;

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 const json kSettings = {
     {"task", "translation"},
-    {"model", {{"architecture", "marian"}, {"width", 32}, {"layers", 1}, {"heads", 2}}},
+    {"model", {{"architecture", "marian"}, {"hidden_size", 32}, {"layers", 1}, {"heads", 2}}},
     {"data",
      {{"train", {{"source", "a.en.gz"}, {"target", "a.de.gz"}}},
       {"validation", {{"source", "b.en"}, {"target", "b.de"}}},
@@ -127,8 +127,8 @@ TEST(TrainSettings, RefuseWhatDoesNotGoTogether) {
                  "more than one file", "one file");
   expect_refused(with({{"data", {{"validation", nullptr}}}, {"evaluate", {{"every", 5}}}}),
                  "evaluate", "nothing to evaluate on", "data.validation");
-  expect_refused(with({{"model", {{"positions", 32}}}}), "model.positions", "longer",
-                 "at least 64");
+  expect_refused(with({{"model", {{"max_position_embeddings", 32}}}}),
+                 "model.max_position_embeddings", "longer", "at least 64");
   expect_refused(with({{"model", 7}}), "model", "no model", "a folder");
   const json lm = {{"task", "causal_lm"},
                    {"model", "gpt2"},

@@ -17,7 +17,7 @@ namespace {
 constexpr double kLeastNorm = 1e-8;  // that of torch.cosine_similarity
 
 void check_pairs(const TrainingBatch& batch) {
-  const int64_t texts = batch.source.texts();
+  const int64_t texts = batch.source.sequences();
   if (texts % 2 != 0 || 2 * std::ssize(batch.scores) != texts) {
     throw Error({.what = "the texts are not pairs with a score each",
                  .got = fmt::format("{} texts, {} scores", texts, batch.scores.size()),

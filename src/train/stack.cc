@@ -10,8 +10,8 @@
 
 #include "headwise/core/error.h"
 #include "headwise/kernels/dropout.h"
+#include "model/gather_rows.h"
 #include "model/layers.h"
-#include "model/pick_rows.h"
 
 namespace headwise {
 namespace {
@@ -27,27 +27,27 @@ TrainedEmbedding computed_positions(int64_t rows, int64_t width) {
   Weights table(rows * width, false);
   std::vector<int32_t> all(rows);
   std::iota(all.begin(), all.end(), 0);
-  sinusoidal_positions(rows, width).look_up(all, 1, false, table.matrix(rows));
+  sinusoidal_positions(rows, width).gather(all, 1, false, table.matrix(rows));
   return {std::move(table), rows};
 }
 
 }  // namespace
 
-TrainedStack::TrainedStack(Declarations& declare, const Place& place)
+TrainedStack::TrainedStack(ParameterTable& declare, const Place& place)
     : config_(&place.config),
       side_(place.side),
       drops_finally_(dropout_places(place.config).final) {
   const ModelConfig& config = place.config;
   const StackNaming naming(config, side_, place.prefix);
   const WeightNames& names = naming.model();
-  const Deviations& d = place.deviations;
+  const InitStd& d = place.init_std;
   const int64_t E = config.embedding_width;
   declare_word(declare, place, naming);
   declare_positions(declare, place, naming);
   if (config.token_types > 0) {
     token_type_ =
         TrainedEmbedding(declare, {"embeddings.token_type", naming.full(names.token_type)},
-                         config.token_types, E, Start::normal(d.position), -1);
+                         config.token_types, E, Init::normal(d.position), -1);
   }
   if (config.embedding_norm) {
     embedding_norm_ =
@@ -58,7 +58,7 @@ TrainedStack::TrainedStack(Declarations& declare, const Place& place)
     embedding_projection_ =
         TrainedLinear(declare, {"embeddings.projection", naming.full(names.embedding_projection)},
                       {.outputs = config.width, .inputs = E, .transposed = names.transposed},
-                      Start::normal(d.output));
+                      Init::normal(d.output));
   }
   const std::string of_stack = !config.encoder_decoder() ? ""
                                : side_ == Side::encoder  ? "enc."
@@ -66,7 +66,7 @@ TrainedStack::TrainedStack(Declarations& declare, const Place& place)
   if (config.relative.buckets > 0) {
     relative_ = TrainedRelativeBias(
         declare, {of_stack + "relative_bias", naming.full(naming.stack().relative_bias)}, config,
-        side_, Start::normal(d.relative));
+        side_, Init::normal(d.relative));
   }
   const int64_t layers = stack_config(config, side_).layers();
   blocks_.reserve(layers);
@@ -77,7 +77,7 @@ TrainedStack::TrainedStack(Declarations& declare, const Place& place)
                                              .layer = layer,
                                              .sites = place.sites,
                                              .naming = naming,
-                                             .deviations = d,
+                                             .init_std = d,
                                              .relative = relative_.exists() ? &relative_ : nullptr,
                                              .streams = place.streams});
   }
@@ -90,7 +90,7 @@ TrainedStack::TrainedStack(Declarations& declare, const Place& place)
   final_stream_ = place.streams++;
 }
 
-void TrainedStack::declare_word(Declarations& declare, const Place& place,
+void TrainedStack::declare_word(ParameterTable& declare, const Place& place,
                                 const StackNaming& naming) {
   const ModelConfig& config = place.config;
   const int64_t V = stack_vocabulary(config, side_), pad = padding_row(config);
@@ -112,11 +112,11 @@ void TrainedStack::declare_word(Declarations& declare, const Place& place,
     name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
   }
   own_word_ = TrainedEmbedding(declare, {name, shares ? shared : own}, V, config.embedding_width,
-                               Start::normal(place.deviations.word, pad), pad);
+                               Init::normal(place.init_std.word, pad), pad);
   word_ = &own_word_;
 }
 
-void TrainedStack::declare_positions(Declarations& declare, const Place& place,
+void TrainedStack::declare_positions(ParameterTable& declare, const Place& place,
                                      const StackNaming& naming) {
   const ModelConfig& config = place.config;
   const std::string name = naming.full(naming.stack().position);
@@ -124,12 +124,12 @@ void TrainedStack::declare_positions(Declarations& declare, const Place& place,
     const int64_t pad = config.position_offset > 0 ? padding_row(config) : -1;
     position_ = TrainedEmbedding(
         declare, {"embeddings.position", name}, config.max_positions + config.position_offset,
-        config.embedding_width, Start::normal(place.deviations.position, pad), pad);
+        config.embedding_width, Init::normal(place.init_std.position, pad), pad);
   } else if (config.positions == PositionKind::sinusoidal) {
     position_ = computed_positions(config.max_positions, config.width);
     if (declare.has(name + ".weight")) {
       declare.tensor(name + ".weight", {config.max_positions, config.width},
-                     {{.values = position_.table()}}, Start::zeros());
+                     {{.values = position_.table()}}, Init::zeros());
     }
   }
 }
@@ -138,7 +138,7 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
                                      const Source& source, WantedRows wanted,
                                      TrainedBlock::Scratch& scratch) {
   positions_.clear();
-  for (int64_t b = 0; b < batch.texts(); ++b) {
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
     for (int64_t i = 0; i < batch.offsets[b + 1] - batch.offsets[b]; ++i) positions_.push_back(i);
   }
   check_tokens(*config_, side_, batch, positions_, false);
@@ -157,16 +157,16 @@ View<float, 2> TrainedStack::forward(const TokenBatch& batch, const PassOptions&
   const bool all_seen = observer != nullptr && observer->wants_hidden();
   narrow_ = wanted && !all_seen && blocks_.back().narrows();
   View<float, 2> x = embed();
-  if (observer != nullptr) observer->reached(side_, -1, x);
+  if (observer != nullptr) observer->on_resid_post(side_, -1, x);
   const int64_t layers = std::ssize(blocks_);
   for (int64_t layer = 0; layer < layers; ++layer) {
     x = blocks_[layer].forward(x, pass_of(layer), tapes_[layer], scratch);
     const bool last =
         layer + 1 == layers && (side_ == Side::decoder || !config_->encoder_decoder());
-    if (observer != nullptr && (all_seen || !last)) observer->reached(side_, layer, x);
+    if (observer != nullptr && (all_seen || !last)) observer->on_resid_post(side_, layer, x);
   }
   if (wanted && !narrow_) {
-    pick_rows(x, *wanted, picked_.shaped(std::ssize(*wanted), x.extent(1)));
+    gather_rows(x, *wanted, picked_.shaped(std::ssize(*wanted), x.extent(1)));
     x = picked_.view();
   }
   last_ = x;
@@ -188,12 +188,12 @@ double TrainedStack::balance_loss() const {
 
 int64_t TrainedStack::depth_of_backward(bool all_blocks) const {
   const int64_t layers = std::ssize(blocks_);
-  if (word_->trained() || position_.trained() || token_type_.trained() ||
-      embedding_norm_.trained() || embedding_projection_.trained()) {
+  if (word_->requires_grad() || position_.requires_grad() || token_type_.requires_grad() ||
+      embedding_norm_.requires_grad() || embedding_projection_.requires_grad()) {
     return layers + 1;
   }
-  if (all_blocks || relative_.trained()) return layers;
-  const auto lowest = std::ranges::find_if(blocks_, &TrainedBlock::trained);
+  if (all_blocks || relative_.requires_grad()) return layers;
+  const auto lowest = std::ranges::find_if(blocks_, &TrainedBlock::requires_grad);
   return blocks_.end() - lowest;
 }
 
@@ -207,7 +207,7 @@ void TrainedStack::backward(View<float, 2> d, double balance_scale,
   if (final_norm_.exists()) final_norm_.backward(last_, d, {.dx = d});
   if (end_.wanted && !narrow_) {
     const View<float, 2> all = dspread_.shaped(batch_->rows(), d.extent(1));
-    spread_rows(d, *end_.wanted, all);
+    scatter_rows(d, *end_.wanted, all);
     d = all;
   }
   for (int64_t layer = layers - 1; layer >= std::max<int64_t>(0, layers - depth); --layer) {

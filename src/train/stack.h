@@ -17,7 +17,7 @@ class TrainedStack {
     Side side;
     const std::string& prefix;
     std::span<const AttentionSite> sites;
-    const Deviations& deviations;
+    const InitStd& init_std;
     TrainedEmbedding* shared_word;  // the encoder's, for a decoder that may use it
     uint64_t& streams;
   };
@@ -28,7 +28,7 @@ class TrainedStack {
     View<float, 2> gradient{};  // added to
   };
 
-  TrainedStack(Declarations& declare, const Place& place);
+  TrainedStack(ParameterTable& declare, const Place& place);
   TrainedStack(const TrainedStack&) = delete;
   TrainedStack& operator=(const TrainedStack&) = delete;
 
@@ -42,7 +42,7 @@ class TrainedStack {
   /// one more: the embeddings as well. `all_blocks`: also those that nothing is trained in.
   int64_t depth_of_backward(bool all_blocks) const;
   bool wants_gradient(bool all_blocks) const {
-    return depth_of_backward(all_blocks) > 0 || final_norm_.trained();
+    return depth_of_backward(all_blocks) > 0 || final_norm_.requires_grad();
   }
 
   /// The losses that spread rows over routed heads in the last forward.
@@ -56,8 +56,8 @@ class TrainedStack {
   TrainedEmbedding& word() { return *word_; }
 
  private:
-  void declare_word(Declarations& declare, const Place& place, const StackNaming& naming);
-  void declare_positions(Declarations& declare, const Place& place, const StackNaming& naming);
+  void declare_word(ParameterTable& declare, const Place& place, const StackNaming& naming);
+  void declare_positions(ParameterTable& declare, const Place& place, const StackNaming& naming);
   View<float, 2> embed();
   void backward_embeddings(View<float, 2> d);
   void grow_rotary();

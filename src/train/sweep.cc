@@ -144,11 +144,11 @@ std::optional<TrialResult> find_result(const Trial& trial, const fs::path& folde
 
 /// Nothing if the trial was interrupted.
 std::optional<TrialResult> run_trial(const Trial& trial, const fs::path& folder,
-                                     TrainWatcher& watcher) {
+                                     TrainObserver& observer) {
   make_folder(folder);
   const fs::path file = folder / "manifest.json";
   if (!fs::exists(file)) write_file_whole(file, manifest_of(trial));
-  if (!train(trial.settings, folder, true, watcher)) return {};
+  if (!train(trial.settings, folder, true, observer)) return {};
   return read_trial(trial, folder);
 }
 
@@ -185,7 +185,7 @@ Sweep read_sweep(const fs::path& file) {
 }
 
 std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
-                                    SweepWatcher& watcher) {
+                                    SweepObserver& observer) {
   make_folder(folder);
   if (!is_unused(folder) && !fs::exists(folder / "sweep.json")) {
     throw Error({.what = "the folder is not empty, and has no sweep",
@@ -202,9 +202,9 @@ std::optional<SweepTable> run_sweep(const Sweep& sweep, const fs::path& folder,
   SweepTable table;
   for (size_t i = 0; i < results.size(); ++i) {
     const Trial& trial = sweep.trials[i];
-    TrainWatcher& trial_watcher =
-        watcher.begin(trial, static_cast<int64_t>(i), std::ssize(results), results[i].has_value());
-    if (!results[i]) results[i] = run_trial(trial, folder / trial.name, trial_watcher);
+    TrainObserver& trial_observer =
+        observer.begin(trial, static_cast<int64_t>(i), std::ssize(results), results[i].has_value());
+    if (!results[i]) results[i] = run_trial(trial, folder / trial.name, trial_observer);
     if (!results[i]) return {};
     table = table_of(results);
     write_file_whole(folder / "table.json", to_json(table));

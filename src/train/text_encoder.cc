@@ -27,7 +27,7 @@ TextEncoder::TextEncoder(const Tokenizer& tokenizer, const ModelConfig& config,
   }
 }
 
-std::vector<int32_t> TextEncoder::encode(std::string_view text, EncodeOptions how, int64_t most,
+std::vector<int32_t> TextEncoder::encode(std::string_view text, EncodeOptions options, int64_t most,
                                          int64_t vocabulary, const LineReader& reader) const {
   if (text.empty()) {
     throw Error({.what = "data: a text is empty",
@@ -35,8 +35,8 @@ std::vector<int32_t> TextEncoder::encode(std::string_view text, EncodeOptions ho
                  .expected = "some text",
                  .hint = "remove the line, in parallel files from both"});
   }
-  if (truncate_ && most > 0) how.truncate = most;
-  std::vector<int32_t> ids = tokenizer_.encode(text, how).ids;
+  if (truncate_ && most > 0) options.truncate = most;
+  std::vector<int32_t> ids = tokenizer_.encode(text, options).ids;
   if (most > 0 && std::ssize(ids) > most) {
     throw Error({.what = "data: a text is too long",
                  .where = reader.where(),

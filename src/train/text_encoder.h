@@ -27,7 +27,7 @@ class TextEncoder {
   int64_t most() const { return most_; }  // tokens of a text; 0: any number
 
  private:
-  std::vector<int32_t> encode(std::string_view text, EncodeOptions how, int64_t most,
+  std::vector<int32_t> encode(std::string_view text, EncodeOptions params, int64_t most,
                               int64_t vocabulary, const LineReader& reader) const;
 
   const Tokenizer& tokenizer_;

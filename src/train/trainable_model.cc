@@ -62,7 +62,7 @@ struct TrainableModel::Parts {
   ConfigOptions config_options;
   std::string prefix;  // of the base model's tensors
   std::vector<Parameter> parameters;
-  std::vector<Switch> switches;  // what layers know of theirs in a pass
+  std::vector<SharedParameterState> states;  // what layers know of theirs in a pass
   std::vector<StoredTensor> tensors;
   std::unique_ptr<Network> network;
 
@@ -70,22 +70,23 @@ struct TrainableModel::Parts {
   std::optional<TensorFiles> files;
   std::vector<const TensorInfo*> carried;
 
-  void finish(Declarations& declared) {
+  void finish(ParameterTable& declared) {
     parameters = std::move(declared.parameters);
-    switches = std::move(declared.switches);
-    for (Declarations::Tensor& tensor : declared.tensors) {
+    states = std::move(declared.states);
+    for (ParameterTable::Tensor& tensor : declared.tensors) {
       tensors.push_back(std::move(tensor.stored));
     }
   }
 
   void set_switches() {
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const bool blank = std::exchange(parameters[i].blank, false);
-      if (i < switches.size()) *switches[i] = {.trained = parameters[i].trained, .blank = blank};
+      const bool grad_is_zero = std::exchange(parameters[i].grad_is_zero, false);
+      if (i < states.size())
+        *states[i] = {.requires_grad = parameters[i].requires_grad, .grad_is_zero = grad_is_zero};
     }
   }
 
-  LearnedGates gates_how;
+  LearnedGates gate_options;
   std::optional<HardConcrete> gates;
 
   static void refuse_gates(const PassOptions& options);
@@ -112,9 +113,9 @@ class Loader {
     return stored_prefix_ + name.substr(prefix_.size());
   }
 
-  void fill(Declarations& declared, bool fresh_output, uint64_t seed) {
+  void fill(ParameterTable& declared, bool fresh_output, uint64_t seed) {
     Dtype dtype = Dtype::kF32;
-    for (Declarations::Tensor& tensor : declared.tensors) {
+    for (ParameterTable::Tensor& tensor : declared.tensors) {
       const std::string name = stored(tensor.stored.name);
       if (fresh_output && tensor.of_output && !fits(name, tensor.stored.shape)) {
         reader_.ignore(name);
@@ -126,7 +127,7 @@ class Loader {
       }
       tensor.stored.dtype = dtype;
     }
-    for (const Declarations::Copy& copy : declared.copies) check_copy(copy);
+    for (const ParameterTable::Copy& copy : declared.copies) check_copy(copy);
   }
 
  private:
@@ -135,7 +136,7 @@ class Loader {
     return info != nullptr && info->shape == shape;
   }
 
-  void check_copy(const Declarations::Copy& copy) {
+  void check_copy(const ParameterTable::Copy& copy) {
     const TensorInfo* const original =
         copy.of.empty() ? nullptr : reader_.files().find(stored(copy.of));
     if (original == nullptr) {
@@ -177,14 +178,14 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
-  Declarations declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
+  ParameterTable declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
   declared.frozen = what.frozen;
   const bool pools = parts->config.task == Task::hidden && !only_hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->network = std::make_unique<Network>(
       parts->config, declared,
       Network::Options{.prefix = prefix,
-                       .deviations = read_deviations(parts->config, parts->json),
+                       .init_std = read_init_std(parts->config, parts->json),
                        .fresh = adapted.fresh},
       std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
@@ -199,21 +200,22 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   return TrainableModel(std::move(parts));
 }
 
-TrainableModel TrainableModel::create(const std::string& config_json, const Initialisation& how) {
+TrainableModel TrainableModel::create(const std::string& config_json,
+                                      const Initialisation& options) {
   auto parts = std::make_unique<Parts>();
   parts->json = config_json;
   parts->config = parse_config(config_json, "config.json");
   check_trainable(parts->config);
   parts->prefix = usual_prefix(parts->config);
-  Declarations declared([](const std::string&) { return false; });
+  ParameterTable declared([](const std::string&) { return false; });
   parts->network = std::make_unique<Network>(
       parts->config, declared,
       Network::Options{.prefix = parts->prefix,
-                       .deviations = read_deviations(parts->config, config_json),
+                       .init_std = read_init_std(parts->config, config_json),
                        .fresh = true},
       Similarity());
-  for (const Declarations::Tensor& tensor : declared.tensors) initialise(tensor, how.seed);
-  if (how.same_heads) {
+  for (const ParameterTable::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
+  if (options.same_heads) {
     for (TrainedAttention* attention : parts->network->attentions()) attention->make_heads_equal();
   }
   parts->finish(declared);
@@ -245,7 +247,7 @@ Loss TrainableModel::Parts::run(const TrainingBatch& batch, PassOptions options,
     options.gates = {still.data(), {1, gates->size()}};
   }
   Loss loss = network->run(batch, options, backward);
-  const double weight = gates_how.l0 * static_cast<double>(loss.scored);
+  const double weight = gate_options.l0 * static_cast<double>(loss.scored);
   loss.loss += weight * gates->penalty();
   if (backward) gates->backward(weight * double{options.gradient_scale});
   return loss;
@@ -261,24 +263,24 @@ void TrainableModel::train_hidden(const TrainingBatch& batch, const PassOptions&
   parts_->set_switches();
   if (!parts_->gates) return parts_->network->run_hidden(batch, options, next);
   parts_->network->run_hidden(batch, parts_->with_drawn_gates(options), next);
-  parts_->gates->backward(parts_->gates_how.l0);
+  parts_->gates->backward(parts_->gate_options.l0);
 }
 
 Loss TrainableModel::evaluate(const TrainingBatch& batch, const PassOptions& options) {
   return parts_->run(batch, options, false);
 }
 
-void TrainableModel::learn_gates(const LearnedGates& how) {
+void TrainableModel::learn_gates(const LearnedGates& options) {
   if (parts_->gates) {
     throw Error({.what = "the model learns its gates already", .where = "learn_gates"});
   }
-  parts_->gates_how = how;
+  parts_->gate_options = options;
   parts_->gates.emplace(heads());
   for (Parameter& parameter : parts_->parameters) {
-    parameter.trained = parameter.trained && how.train_weights;
+    parameter.requires_grad = parameter.requires_grad && options.train_weights;
   }
   parts_->parameters.push_back(parts_->gates->parameter());
-  parts_->parameters.back().rate = how.rate;
+  parts_->parameters.back().rate = options.rate;
 }
 
 std::vector<float> TrainableModel::learned_gates() const {
@@ -287,11 +289,11 @@ std::vector<float> TrainableModel::learned_gates() const {
 
 double TrainableModel::open_gates() const { return parts_->gates ? parts_->gates->penalty() : 0; }
 
-void TrainableModel::set_l0(double l0) { parts_->gates_how.l0 = l0; }
+void TrainableModel::set_l0(double l0) { parts_->gate_options.l0 = l0; }
 
-void TrainableModel::settle_gates() {
+void TrainableModel::fold_gates() {
   if (!parts_->gates) {
-    throw Error({.what = "the model learns no gates", .where = "settle_gates"});
+    throw Error({.what = "the model learns no gates", .where = "fold_gates"});
   }
   const std::vector<float> gates = learned_gates();
   const std::map<std::string, HeadTensor> with_heads = head_tensors(config(), parts_->prefix);
@@ -307,7 +309,7 @@ void TrainableModel::settle_gates() {
 void TrainableModel::clear_gradients() {
   for (Parameter& parameter : parts_->parameters) {
     std::ranges::fill(parameter.gradient, 0.f);
-    parameter.blank = true;
+    parameter.grad_is_zero = true;
   }
 }
 

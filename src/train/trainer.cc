@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSecondsBetweenCheckpoints = 60;
 
-/// Thrown where the watcher wants to stop.
+/// Thrown where the observer wants to stop.
 struct Stop {};
 
 double since(Clock::time_point begin) {
@@ -52,11 +52,11 @@ bool is_better(Metric metric, double value, double than) {
 
 class Trainer {
  public:
-  Trainer(const TrainSettings& settings, const fs::path& folder, TrainWatcher& watcher,
+  Trainer(const TrainSettings& settings, const fs::path& folder, TrainObserver& observer,
           TrainingSetup setup)
       : settings_(settings),
         folder_(folder),
-        watcher_(watcher),
+        observer_(observer),
         setup_(std::move(setup)),
         evaluator_(settings, setup_.model, setup_.tokenizer, [this] { check(); }),
         checkpoints_(folder / "checkpoint") {
@@ -88,7 +88,7 @@ class Trainer {
 
  private:
   void check() const {
-    if (watcher_.interrupted()) throw Stop();
+    if (observer_.interrupted()) throw Stop();
   }
 
   BatchSettings batch_settings() const {
@@ -112,7 +112,7 @@ class Trainer {
              .steps = settings_.steps};
     for (const Parameter& parameter : setup_.model.parameters()) {
       plan_.parameters += std::ssize(parameter.values);
-      if (parameter.trained) plan_.trained_parameters += std::ssize(parameter.values);
+      if (parameter.requires_grad) plan_.trained_parameters += std::ssize(parameter.values);
     }
     for (int64_t epoch = 0; epoch < settings_.epochs; ++epoch) {
       check();
@@ -123,7 +123,7 @@ class Trainer {
     }
     take_up();
     plan_.resumed_at = state_.step;
-    watcher_.planned(plan_);
+    observer_.planned(plan_);
   }
 
   void take_up() {
@@ -131,7 +131,7 @@ class Trainer {
       std::optional<std::string> other_simd;
       state_ = checkpoints_.read(setup_.identity, setup_.model, *optimizer_, other_simd);
       if (other_simd) {
-        watcher_.remark(
+        observer_.remark(
             fmt::format("the training was begun with {} and goes on with {}: its bits "
                         "will differ a little from those of one run",
                         *other_simd, setup_.identity.simd));
@@ -275,7 +275,7 @@ class Trainer {
     }
     const double elapsed = since(started_);
     const auto here = static_cast<double>(state_.step - plan_.resumed_at);
-    watcher_.stepped(
+    observer_.stepped(
         {.step = state_.step,
          .steps = plan_.steps,
          .epoch = r.epoch,
@@ -307,8 +307,8 @@ class Trainer {
 
   void save_to(const fs::path& folder) const {
     setup_.model.save(folder);
-    const fs::path how = folder_ / "generation_config.json";
-    if (is_there(how)) write_file_whole(folder / how.filename(), read_file(how));
+    const fs::path options = folder_ / "generation_config.json";
+    if (is_there(options)) write_file_whole(folder / options.filename(), read_file(options));
   }
 
   void evaluate_state() {
@@ -336,7 +336,7 @@ class Trainer {
                          .epoch = epochs_done(),
                          .best = best,
                          .seconds = seconds()}));
-    watcher_.evaluated(result, best);
+    observer_.evaluated(result, best);
   }
 
   /// Keeps the best state, or the average of the last ones if that is not worse. Gates close in the
@@ -407,7 +407,7 @@ class Trainer {
 
   const TrainSettings& settings_;
   const fs::path& folder_;
-  TrainWatcher& watcher_;
+  TrainObserver& observer_;
   TrainingSetup setup_;
   Evaluator evaluator_;
   Checkpoints checkpoints_;
@@ -427,13 +427,13 @@ class Trainer {
 }  // namespace
 
 std::optional<TrainSummary> train(const TrainSettings& settings, const fs::path& folder,
-                                  bool resume, TrainWatcher& watcher) {
+                                  bool resume, TrainObserver& observer) {
   const TrainFolder held(folder, settings, resume);
   try {
     TrainingSetup setup = set_up(settings, folder, [&] {
-      if (watcher.interrupted()) throw Stop();
+      if (observer.interrupted()) throw Stop();
     });
-    return Trainer(settings, folder, watcher, std::move(setup)).run();
+    return Trainer(settings, folder, observer, std::move(setup)).run();
   } catch (const Stop&) {
     return {};
   }

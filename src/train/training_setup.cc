@@ -89,30 +89,30 @@ void train_tokenizer(const TrainSettings& settings, const fs::path& folder,
   } else {
     add_words(files, documents_of(settings), trainer, options);
   }
-  BpeSettings how = bpe_settings(settings.scratch->architecture);
-  how.vocabulary = settings.scratch->vocabulary;
-  how.longest_text = settings.scratch->positions;
-  trainer.train(how, folder);
+  BpeSettings params = bpe_settings(settings.scratch->architecture);
+  params.vocabulary = settings.scratch->vocabulary;
+  params.longest_text = settings.scratch->positions;
+  trainer.train(params, folder);
 }
 
 /// How transformers and `headwise run` write text with a new model.
 void write_generation(const ModelConfig& config, const TrainSettings& settings,
                       const fs::path& folder) {
-  nlohmann::ordered_json how = {{"_from_model_config", false}};
+  nlohmann::ordered_json options = {{"_from_model_config", false}};
   const auto set = [&](const char* name, const std::optional<int32_t>& id) {
-    if (id) how[name] = *id;
+    if (id) options[name] = *id;
   };
   set("bos_token_id", config.bos);
-  if (!config.eos.empty()) how["eos_token_id"] = config.eos.front();
+  if (!config.eos.empty()) options["eos_token_id"] = config.eos.front();
   set("pad_token_id", config.pad);
   if (settings.task == TrainTask::translation) {
     set("decoder_start_token_id", config.decoder_start);
     set("forced_eos_token_id", config.forced_eos);
-    if (config.pad) how["bad_words_ids"] = {{*config.pad}};
-    how["num_beams"] = settings.evaluate.beam;
-    how["max_length"] = config.max_positions;
+    if (config.pad) options["bad_words_ids"] = {{*config.pad}};
+    options["num_beams"] = settings.evaluate.beam;
+    options["max_length"] = config.max_positions;
   }
-  write_file_whole(folder / "generation_config.json", how.dump(2) + "\n");
+  write_file_whole(folder / "generation_config.json", options.dump(2) + "\n");
 }
 
 class DataReader {

@@ -13,8 +13,9 @@ namespace headwise {
 
 /// Of translations of the sources, one reference each. `check` is called with the number of those
 /// that are done, and may throw to stop.
-double translation_bleu(const Model& model, const TokenBatch& sources, const GenerateOptions& how,
-                        const Tokenizer& tokenizer, std::span<const std::string> references,
+double translation_bleu(const Model& model, const TokenBatch& sources,
+                        const GenerateOptions& options, const Tokenizer& tokenizer,
+                        std::span<const std::string> references,
                         const std::function<void(int64_t done)>& check);
 
 /// As the folder says, but by beam search: with so many beams, and at most so many new tokens, or

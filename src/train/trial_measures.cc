@@ -37,7 +37,7 @@ double inference_speed(const Model& model, int64_t length) {
                                      kSecondsOfMeasuring;
        ++pass) {
     const Clock::time_point start = Clock::now();
-    (void)(target.texts() > 0 ? model.hidden(source, target) : model.hidden(source));
+    (void)(target.sequences() > 0 ? model.forward(source, target) : model.forward(source));
     best = std::max(best, tokens / std::chrono::duration<double>(Clock::now() - start).count());
   }
   return best;

@@ -16,47 +16,47 @@
 
 namespace headwise {
 
-/// What a tensor holds in a model that begins.
-struct Start {
+/// Initialisation of a tensor.
+struct Init {
   enum class Kind { zeros, ones, normal };
   Kind kind = Kind::zeros;
   float deviation = 0;    // of the normal distribution
   int64_t zero_row = -1;  // that of padding, or none
 
-  static Start zeros() { return {}; }
-  static Start ones() { return {.kind = Kind::ones}; }
-  static Start normal(double deviation, int64_t zero_row = -1) {
+  static Init zeros() { return {}; }
+  static Init ones() { return {.kind = Kind::ones}; }
+  static Init normal(double deviation, int64_t zero_row = -1) {
     return {Kind::normal, static_cast<float>(deviation), zero_row};
   }
 };
 
-/// What layers know of a parameter in a pass.
-struct InPass {
-  bool trained = false;
-  bool blank = false;  // the gradient is all 0 so far
+/// State of a parameter in a pass, shared with the layers.
+struct ParameterState {
+  bool requires_grad = false;
+  bool grad_is_zero = false;  // no gradient was written yet
 };
-using Switch = std::shared_ptr<InPass>;
+using SharedParameterState = std::shared_ptr<ParameterState>;
 
 /// A gradient to add to.
 struct MatrixGradient {
-  View<float, 2> sums{};  // none if it is not trained
-  bool blank = false;     // all 0: to overwrite them is as good as to add, without reading them
+  View<float, 2> sums{};      // none if it is not trained
+  bool grad_is_zero = false;  // all 0: may be overwritten instead of accumulated
 };
 
 /// A matrix or a vector; at first all 0.
 class Weights {
  public:
   Weights() = default;
-  explicit Weights(int64_t size, bool trained = true);
+  explicit Weights(int64_t size, bool requires_grad = true);
 
-  /// Whose switch says from now on whether they are trained; until then they are not.
-  void obey(Switch in_pass) { in_pass_ = std::move(in_pass); }
+  /// Binds the shared state. Unbound weights are not trained.
+  void bind(SharedParameterState state) { state_ = std::move(state); }
 
   bool exists() const { return values_.size() > 0; }
   int64_t size() const { return values_.size(); }
   std::span<float> values() const { return values_.span(); }
   std::span<float> gradient() const { return gradient_.span(); }
-  bool trained() const { return in_pass_ != nullptr && in_pass_->trained; }
+  bool requires_grad() const { return state_ != nullptr && state_->requires_grad; }
 
   View<float, 1> vector() const;
   View<float, 2> matrix(int64_t rows) const;
@@ -69,7 +69,7 @@ class Weights {
   void add_product(View<const float, 2> dy, View<const float, 2> x) const;
 
  private:
-  Switch in_pass_;
+  SharedParameterState state_;
   Buffer values_, gradient_;
 };
 
@@ -79,39 +79,39 @@ struct MatrixForm {
   bool decays = true;
 };
 
-/// Layers declare here what they are made of, when they are made.
-class Declarations {
+/// Table of parameters and tensors. Layers add theirs when they are constructed.
+class ParameterTable {
  public:
   struct Copy {
     std::string name, of;  // tensors that checkpoints may have twice
   };
   struct Tensor {
     StoredTensor stored{};
-    Start start{};
+    Init init{};
     bool of_output = false;  // made anew if the checkpoint has none
   };
 
   /// `has`: whether the checkpoint has a tensor of this name.
-  explicit Declarations(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
+  explicit ParameterTable(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
 
   bool has(const std::string& name) const { return has_(name); }
 
-  Switch parameter(const std::string& name, std::span<float> values, std::span<float> gradient,
-                   bool decays);
+  SharedParameterState parameter(const std::string& name, std::span<float> values,
+                                 std::span<float> gradient, bool decays);
   void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-              const Start& start);
+              const Init& init);
 
   /// Weights of a matrix [rows, columns] or a vector that a checkpoint stores as they are, or
   /// transposed.
   Weights matrix(const std::string& parameter, const std::string& tensor, int64_t rows,
-                 int64_t columns, const Start& start, const MatrixForm& form = {});
+                 int64_t columns, const Init& init, const MatrixForm& form = {});
   Weights vector(const std::string& parameter, const std::string& tensor, int64_t size,
-                 const Start& start);
+                 const Init& init);
 
   void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
 
   std::vector<Parameter> parameters{};
-  std::vector<Switch> switches{};  // of the parameters
+  std::vector<SharedParameterState> states{};  // of the parameters
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
   bool in_output = false;  // what is declared now belongs to the output layer

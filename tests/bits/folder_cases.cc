@@ -35,11 +35,11 @@ std::string pruned(const std::string& name, const std::vector<std::string>& drop
   return hash.finish();
 }
 
-std::string compensated(const std::string& name, Compensation how) {
+std::string compensated(const std::string& name, Compensation options) {
   const Model model = Model::load(golden_model(name));
   const Texts texts(model.config());
   return pruned(name, {model.attentions()[0].head_name(0)},
-                {.compensate = how, .source = texts.source, .target = texts.target});
+                {.compensate = options, .source = texts.source, .target = texts.target});
 }
 
 /// A few steps of the pruned model towards what the whole one says.

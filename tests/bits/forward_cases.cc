@@ -9,9 +9,9 @@
 namespace headwise {
 namespace {
 
-void add(BitHash& hash, const Tally& tally) {
-  hash.add(tally.sum);
-  hash.add(tally.n);
+void add(BitHash& hash, const RunningMean& running_mean) {
+  hash.add(running_mean.sum);
+  hash.add(running_mean.n);
 }
 
 /// Everything that a pass shows of itself.
@@ -19,13 +19,13 @@ class Everything : public ForwardObserver {
  public:
   explicit Everything(BitHash& hash) : hash_(hash) {}
 
-  AttentionObserver* watch(const AttentionSite& site, const Attention&) override {
+  AttentionObserver* attention_observer(const AttentionSite& site, const Attention&) override {
     observers_.push_back({.cross = site.kind == AttentionKind::cross});
     return &observers_.back();
   }
 
-  void attended(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
-                View<float, 3> z, View<const float, 2> lse) override {
+  void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention&,
+            View<float, 3> z, View<const float, 2> lse) override {
     hash_.add(site.name);
     for (int64_t row = 0; row < z.extent(0); ++row) {
       for (int64_t h = 0; h < z.extent(1); ++h) {
@@ -35,20 +35,20 @@ class Everything : public ForwardObserver {
     }
   }
 
-  bool wants_projected() const override { return true; }
-  void projected(const AttentionSite&, View<const float, 2> rows) override { hash_.add(rows); }
-  void reached(Side, int64_t, View<const float, 2> rows) override { hash_.add(rows); }
+  bool wants_attn_out() const override { return true; }
+  void on_attn_out(const AttentionSite&, View<const float, 2> rows) override { hash_.add(rows); }
+  void on_resid_post(Side, int64_t, View<const float, 2> rows) override { hash_.add(rows); }
 
   void add_statistics() {
     for (const AttentionObserver& observer : observers_) {
       for (const HeadStatistics& head : observer.heads) {
-        for (const Tally* tally :
+        for (const RunningMean* running_mean :
              {&head.entropy, &head.entropy_ratio, &head.confidence, &head.mass_first,
               &head.mass_last, &head.distance, &head.mass_previous, &head.mass_self,
               &head.mass_next, &head.mass_window, &head.mass_diagonal}) {
-          add(hash_, *tally);
+          add(hash_, *running_mean);
         }
-        for (const Tally& tally : head.offset_share) add(hash_, tally);
+        for (const RunningMean& running_mean : head.offset_share) add(hash_, running_mean);
       }
     }
   }
@@ -67,22 +67,22 @@ std::vector<float> mixed_gates(const Model& model, int64_t texts) {
 }
 
 Activations pass(const Model& model, const Texts& texts, const ForwardOptions& options) {
-  return texts.target.texts() > 0 ? model.hidden(texts.source, texts.target, options)
-                                  : model.hidden(texts.source, options);
+  return texts.target.sequences() > 0 ? model.forward(texts.source, texts.target, options)
+                                      : model.forward(texts.source, options);
 }
 
 std::string whole_pass(const std::string& name) {
   const Model model = Model::load(golden_model(name));
   const Texts texts(model.config());
-  const TokenBatch& last = texts.target.texts() > 0 ? texts.target : texts.source;
+  const TokenBatch& last = texts.target.sequences() > 0 ? texts.target : texts.source;
   BitHash hash;
   const Activations open = pass(model, texts, {});
   hash.add(open.rows);
   if (model.output_width() > 0) {
     hash.add(model.output(gather(open.rows, model.output_rows(last.offsets)).rows).rows);
   }
-  const std::vector<float> gates = mixed_gates(model, last.texts());
-  hash.add(pass(model, texts, {.gates = {gates.data(), {last.texts(), model.heads()}}}).rows);
+  const std::vector<float> gates = mixed_gates(model, last.sequences());
+  hash.add(pass(model, texts, {.gates = {gates.data(), {last.sequences(), model.heads()}}}).rows);
   Everything everything(hash);
   hash.add(pass(model, texts, {.observer = &everything}).rows);
   everything.add_statistics();
@@ -96,11 +96,11 @@ std::string step_by_step(const std::string& name) {
   const bool two = model.config().encoder_decoder();
   const TokenBatch& written = two ? texts.target : texts.source;
   constexpr int64_t kSteps = 4;
-  DecoderState state = model.start(written.texts(), kSteps, two ? texts.source : TokenBatch());
+  DecoderState state = model.start(written.sequences(), kSteps, two ? texts.source : TokenBatch());
   BitHash hash;
   for (int64_t step = 0; step < kSteps; ++step) {
     TokenBatch next;
-    for (int64_t b = 0; b < written.texts(); ++b) {
+    for (int64_t b = 0; b < written.sequences(); ++b) {
       next.add(std::span(written.ids).subspan((written.offsets[b] + step) % written.rows(), 1));
     }
     hash.add(model.step(next, state).rows);

@@ -54,7 +54,7 @@ std::string lines(const std::vector<std::string>& words, int count, uint64_t see
 }
 
 /// Interrupts a training after some steps.
-class After : public TrainWatcher {
+class After : public TrainObserver {
  public:
   explicit After(int64_t steps) : left_(steps) {}
   void stepped(const TrainProgress&) override { --left_; }
@@ -74,8 +74,8 @@ std::string resumed(const std::string& task, const std::string& model, const std
   const std::string data =
       task == "translation" ? R"({"source": "a.txt", "target": "b.txt"})" : R"("a.txt")";
   const TrainSettings settings = parse_train_settings(fmt::format(R"({{"task": "{}",
-                       "model": {{"architecture": "{}", "width": 16, "layers": 2, "heads": 2,
-                                  "positions": 32, "vocabulary": 300, "feed_forward": 32}},
+                       "model": {{"architecture": "{}", "hidden_size": 16, "layers": 2, "heads": 2,
+                                  "max_position_embeddings": 32, "vocab_size": 300, "feed_forward": 32}},
                        "data": {{"train": {}, "length": 16}},
                        "tokens_per_batch": 64, "accumulate": 2, "steps": 12,
                        "optimizer": {{"rate": 0.01}},

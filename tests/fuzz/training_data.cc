@@ -65,7 +65,8 @@ void check_batches(const Examples& examples, int64_t vocabulary) {
       const int64_t tokens = batch.source.rows() + batch.target.rows();
       must(tokens <= 64 || epoch.examples(i).size() == 1, "a batch above its budget");
       for (const int32_t id : batch.source.ids) must(id >= 0 && id < vocabulary, "no token id");
-      for (const int32_t label : batch.labels) must(label >= kUnscored, "no label");
+      for (const int32_t label : batch.labels)
+        must(label == kIgnoreIndex || label >= 0, "no label");
     }
     must(count == examples.size(), "an example that is not in a batch");
   }

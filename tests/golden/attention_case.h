@@ -61,8 +61,8 @@ class AttentionCase {
   std::vector<int32_t> kv_head_, buckets_;
 };
 
-inline void expect_tally(const Case& one, const std::string& name, size_t head, const Tally& got,
-                         double tolerance) {
+inline void expect_running_mean(const Case& one, const std::string& name, size_t head,
+                                const RunningMean& got, double tolerance) {
   if (!one.has(name)) {
     EXPECT_EQ(got.n, 0) << name;
     return;
@@ -79,8 +79,8 @@ inline void expect_statistics(const Case& one, const std::vector<HeadStatistics>
                               double tolerance) {
   for (size_t h = 0; h < heads.size(); ++h) {
     const HeadStatistics& s = heads[h];
-    const auto expect = [&](const std::string& name, const Tally& got) {
-      expect_tally(one, name, h, got, tolerance);
+    const auto expect = [&](const std::string& name, const RunningMean& got) {
+      expect_running_mean(one, name, h, got, tolerance);
     };
     expect("entropy", s.entropy);
     expect("entropy_ratio", s.entropy_ratio);

@@ -28,9 +28,9 @@
 #include "headwise/observe/evaluation.h"
 #include "headwise/plan/make_plan.h"
 #include "headwise/text/tokenizer.h"
+#include "observe/adaptive_ablation.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
-#include "observe/race.h"
 #include "plan/model_quality.h"
 
 namespace headwise {
@@ -46,7 +46,7 @@ EvaluationSet read(const std::filesystem::path& file, const Tokenizer& tokenizer
   TokenBatch texts;
   std::set<std::string> seen;
   std::ifstream lines(file);
-  for (std::string line; texts.texts() < count && std::getline(lines, line);) {
+  for (std::string line; texts.sequences() < count && std::getline(lines, line);) {
     line = line.substr(0, line.find('\t'));
     if (!seen.insert(line).second) continue;
     const Encoding encoding = tokenizer.encode(line);
@@ -55,13 +55,13 @@ EvaluationSet read(const std::filesystem::path& file, const Tokenizer& tokenizer
     texts.add(encoding.ids, config.token_types > 0 ? std::span<const int32_t>(encoding.type_ids)
                                                    : std::span<const int32_t>());
   }
-  if (texts.texts() < count) {
+  if (texts.sequences() < count) {
     throw Error({.what = "there are too few sentences of 5 to 64 tokens",
                  .where = file.string(),
-                 .got = fmt::format("{}", texts.texts()),
+                 .got = fmt::format("{}", texts.sequences()),
                  .expected = fmt::format("{}", count)});
   }
-  switch (natural_loss(config)) {
+  switch (default_task(config)) {
     case LossTask::lm:
       return next_tokens(texts);
     case LossTask::mlm:

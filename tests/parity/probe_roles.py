@@ -1,7 +1,7 @@
 """How many roles that heads have on probe sentences hold on a treebank and on GAP.
 
     headwise observe MODEL --treebank en_ewt-ud-dev.conllu.gz --coref gap-development.tsv \
-        --measure know -o evidence.json
+        --measure linguistic -o evidence.json
     python3 tests/parity/probe_roles.py --headwise build/release/bin/headwise evidence.json ...
 
 Each evidence file is judged without its answers from data, so that roles come from probes only. A

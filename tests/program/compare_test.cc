@@ -21,7 +21,7 @@ json compared(std::vector<std::string> arguments) {
   return json::parse(result.out);
 }
 
-TEST(CompareVerb, MatchesAModelWithItself) {
+TEST(CompareCommand, MatchesAModelWithItself) {
   for (const char* const name : {"bert", "marian"}) {
     for (const bool across : {false, true}) {
       std::vector<std::string> arguments = {golden_model_path(name), golden_model_path(name)};
@@ -38,14 +38,14 @@ TEST(CompareVerb, MatchesAModelWithItself) {
   }
 }
 
-TEST(CompareVerb, TakesTextsAsOtherVerbsDo) {
+TEST(CompareCommand, TakesTextsAsOtherCommandsDo) {
   const json match = compared({golden_model_path("bert"), golden_model_path("bert_pruned"), "--ids",
                                "5 9 3 7 2 11", "--ids", "8 4 6"});
   EXPECT_EQ(match["corpus"]["tokens"], 9);
   EXPECT_LE(match["mean"].get<double>(), match["random_mean"].get<double>());
 }
 
-TEST(CompareVerb, ShowsPeopleTheLayers) {
+TEST(CompareCommand, ShowsPeopleTheLayers) {
   const ProgramResult result = run_program(
       {"compare", golden_model_path("gpt2"), golden_model_path("gpt2"), "--ids", "5 9 3"});
   EXPECT_EQ(result.code, 0) << result.errors;
@@ -53,7 +53,7 @@ TEST(CompareVerb, ShowsPeopleTheLayers) {
   EXPECT_THAT(result.out, HasSubstr("by chance"));
 }
 
-TEST(CompareVerb, ComparesTwoHeadsAsObserveDoes) {
+TEST(CompareCommand, ComparesTwoHeadsAsObserveDoes) {
   const std::vector<std::string> texts = {"--ids", "5 9 3 7 2 11", "--ids", "8 4 6 13 5 2 9"};
   for (const char* const name : {"bert", "llama"}) {
     std::vector<std::string> observe = {"observe",    golden_model_path(name),
@@ -94,7 +94,7 @@ TEST(CompareVerb, ComparesTwoHeadsAsObserveDoes) {
   }
 }
 
-TEST(CompareVerb, ShowsPeopleTwoHeads) {
+TEST(CompareCommand, ShowsPeopleTwoHeads) {
   const ProgramResult result =
       run_program({"compare", golden_model_path("bert"), "L0.H1", "L1.H1", "--ids", "5 9 3 7"});
   EXPECT_EQ(result.code, 0) << result.errors;
@@ -103,7 +103,7 @@ TEST(CompareVerb, ShowsPeopleTwoHeads) {
   }
 }
 
-TEST(CompareVerb, SaysWhatIsWrongWithTwoHeads) {
+TEST(CompareCommand, SaysWhatIsWrongWithTwoHeads) {
   const auto refused = [](std::vector<std::string> more, int code) {
     std::vector<std::string> arguments = {"compare", "--ids", "5 9 3"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -122,7 +122,7 @@ TEST(CompareVerb, SaysWhatIsWrongWithTwoHeads) {
   EXPECT_THAT(refused({bert, bert, "--verdict", "v.json"}, 2), HasSubstr("two heads"));
 }
 
-TEST(CompareVerb, SaysWhatIsWrong) {
+TEST(CompareCommand, SaysWhatIsWrong) {
   const ProgramResult other = run_program(
       {"compare", golden_model_path("bert"), golden_model_path("marian"), "--ids", "5 9 3"});
   EXPECT_EQ(other.code, 1);

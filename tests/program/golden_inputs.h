@@ -47,9 +47,9 @@ class GoldenInputs {
     return all;
   }
 
-  /// VERB FOLDER --json --ids …, with token types and decoder ids where there are any.
-  std::vector<std::string> arguments(const std::string& verb, bool decoder = true) const {
-    std::vector<std::string> result = {verb, folder_, "--json"};
+  /// COMMAND FOLDER --json --ids …, with token types and decoder ids where there are any.
+  std::vector<std::string> arguments(const std::string& command, bool decoder = true) const {
+    std::vector<std::string> result = {command, folder_, "--json"};
     const auto add = [&](const char* option, const char* ids, const char* lengths) {
       for (const auto& sequence : sequences(ids, lengths)) {
         result.emplace_back(option);

@@ -20,8 +20,8 @@ TEST(Inspect, TellsWhatAFolderHolds) {
   const json told = json::parse(result.out);
   EXPECT_EQ(told["architecture"], "GPT2LMHeadModel");
   EXPECT_EQ(told["dtype"], "float32");
-  EXPECT_EQ(told["width"], 32);
-  EXPECT_EQ(told["vocabulary"], 66);
+  EXPECT_EQ(told["hidden_size"], 32);
+  EXPECT_EQ(told["vocab_size"], 66);
   EXPECT_TRUE(told["tokenizer"].is_null());
   ASSERT_EQ(told["layers"].size(), 3);
   const json& layer = told["layers"][1];
@@ -36,7 +36,7 @@ TEST(Inspect, TellsWhatAFolderHolds) {
   EXPECT_EQ(told["attention_parameters"], 3 * layer["parameters"].get<int>());
 }
 
-TEST(Inspect, TakesCommonOptionsBeforeTheVerb) {
+TEST(Inspect, TakesCommonOptionsBeforeTheCommand) {
   EXPECT_EQ(run_json({"--json", "--quiet", "inspect", golden_model_path("bert")}),
             run_json({"inspect", golden_model_path("bert"), "--json"}));
 }
@@ -133,7 +133,7 @@ TEST(Program, MisuseIsTwoAlsoInJson) {
   }
 }
 
-TEST(Program, SuggestsTheVerbThatWasMeant) {
+TEST(Program, SuggestsTheCommandThatWasMeant) {
   const ProgramResult result = run_program({"--threads", "1", "jugde", "evidence.json"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.errors, HasSubstr("got: jugde"));
@@ -144,11 +144,11 @@ TEST(Program, SuggestsTheVerbThatWasMeant) {
   EXPECT_THAT(run_program({"frobnicate"}).errors, testing::Not(HasSubstr("did you mean")));
 }
 
-TEST(Program, HelpOfAVerbHasAnExample) {
-  for (const char* verb : {"inspect", "run", "attend", "train", "sweep"}) {
-    const ProgramResult result = run_program({verb, "--help"});
+TEST(Program, HelpOfACommandHasAnExample) {
+  for (const char* command : {"inspect", "run", "attend", "train", "sweep"}) {
+    const ProgramResult result = run_program({command, "--help"});
     EXPECT_EQ(result.code, 0);
-    EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  headwise ") + verb));
+    EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  headwise ") + command));
     for (const char* option : {"--json", "--threads", "--seed", "--quiet", "--out"}) {
       EXPECT_THAT(result.out, HasSubstr(option));
     }

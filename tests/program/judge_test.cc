@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Of a small model with weights at random.
-class JudgeVerb : public testing::Test {
+class JudgeCommand : public testing::Test {
  protected:
   void SetUp() override {
     evidence_ = (folder_.path() / "evidence.json").string();
@@ -35,14 +35,14 @@ class JudgeVerb : public testing::Test {
   std::string evidence_;
 };
 
-TEST_F(JudgeVerb, RefusesDeepNestingOnce) {
+TEST_F(JudgeCommand, RefusesDeepNestingOnce) {
   const std::string nested = folder_.write("nested.json", std::string(1 << 20, '[')).string();
   const ProgramResult result = run_program({"judge", nested});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.errors, HasSubstr("nested too deeply"));
 }
 
-TEST_F(JudgeVerb, WritesTheVerdict) {
+TEST_F(JudgeCommand, WritesTheVerdict) {
   const std::string out = (folder_.path() / "verdict.json").string();
   const ProgramResult result = judge({"-o", out, "--json"});
   ASSERT_EQ(result.code, 0) << result.errors;
@@ -58,13 +58,13 @@ TEST_F(JudgeVerb, WritesTheVerdict) {
     EXPECT_FALSE(head["roles"].empty());
     EXPECT_EQ(head["importance"]["gradient"], evidence["heads"][h]["gradient"]);
     EXPECT_TRUE(head["standing"].is_string());
-    EXPECT_TRUE(head["twins"].is_array());
+    EXPECT_TRUE(head["redundant_with"].is_array());
   }
   EXPECT_EQ(verdict["layers"].size(), evidence["layers"].size());
   EXPECT_TRUE(verdict["correlation"]["gradient"]["ablation_zero"].is_number());
 }
 
-TEST_F(JudgeVerb, DrawsAGridThatNeedsNoColour) {
+TEST_F(JudgeCommand, DrawsAGridThatNeedsNoColour) {
   const ProgramResult result = judge({});
   ASSERT_EQ(result.code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("gpt2: "));
@@ -74,7 +74,7 @@ TEST_F(JudgeVerb, DrawsAGridThatNeedsNoColour) {
   EXPECT_THAT(judge({"--color", "always"}).out, HasSubstr("\x1b["));
 }
 
-TEST_F(JudgeVerb, ExplainsHeads) {
+TEST_F(JudgeCommand, ExplainsHeads) {
   const ProgramResult result = judge({"--explain", "L0.H1,L1"});
   ASSERT_EQ(result.code, 0) << result.errors;
   EXPECT_EQ(result.out.substr(0, 6), "L0.H1 ");
@@ -82,7 +82,7 @@ TEST_F(JudgeVerb, ExplainsHeads) {
   EXPECT_THAT(result.out, HasSubstr("ablating it"));
 }
 
-TEST_F(JudgeVerb, WarnsOfFewTokensAndSaysWhatWasNotMeasured) {
+TEST_F(JudgeCommand, WarnsOfFewTokensAndSaysWhatWasNotMeasured) {
   const std::string screen = judge({}).out;
   EXPECT_THAT(screen, HasSubstr("warning: the texts have 9 tokens"));
   EXPECT_THAT(screen, HasSubstr("not measured: coreference, relation"));
@@ -90,7 +90,7 @@ TEST_F(JudgeVerb, WarnsOfFewTokensAndSaysWhatWasNotMeasured) {
               HasSubstr("not measured: headwise observe --measure linguistic"));
 }
 
-TEST_F(JudgeVerb, TakesThresholds) {
+TEST_F(JudgeCommand, TakesThresholds) {
   const auto broad = [&](const char* value) {
     const ProgramResult result = judge({"--json", "--threshold", std::string("broad=") + value});
     const json verdict = json::parse(result.out);
@@ -104,7 +104,7 @@ TEST_F(JudgeVerb, TakesThresholds) {
   EXPECT_GT(broad("0"), 0);
 }
 
-TEST_F(JudgeVerb, SaysWhatIsWrong) {
+TEST_F(JudgeCommand, SaysWhatIsWrong) {
   EXPECT_EQ(run_program({"judge"}).code, 2);
   EXPECT_EQ(judge({"--threshold", "window"}).code, 2);
   EXPECT_EQ(judge({"--tolerance", "-1"}).code, 2);
@@ -122,7 +122,7 @@ TEST_F(JudgeVerb, SaysWhatIsWrong) {
   EXPECT_EQ(run_program({"judge", config}).code, 1);
 }
 
-TEST_F(JudgeVerb, KnowsTheFilesOfOtherStages) {
+TEST_F(JudgeCommand, KnowsTheFilesOfOtherStages) {
   const std::string verdict = (folder_.path() / "verdict.json").string();
   ASSERT_EQ(judge({"-o", verdict}).code, 0);
   const ProgramResult again = run_program({"judge", verdict});
@@ -143,7 +143,7 @@ TEST(JudgeRoles, AreListedWithWhatIsNotClaimed) {
   ASSERT_EQ(result.code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("positional"));
   EXPECT_THAT(result.out, HasSubstr("Not claimed"));
-  EXPECT_THAT(result.out, HasSubstr("twin_cka"));
+  EXPECT_THAT(result.out, HasSubstr("redundant_cka"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ json evidence_of(const std::vector<std::string>& arguments) {
   return json::parse(result.out);
 }
 
-TEST(ObserveVerb, WritesEveryPartThatTheDataAllow) {
+TEST(ObserveCommand, WritesEveryPartThatTheDataAllow) {
   const json evidence = evidence_of(observe("gpt2", {"--json"}));
   EXPECT_EQ(evidence["schema"], 1);
   EXPECT_EQ(evidence["model"]["name"], "gpt2");
@@ -55,7 +55,7 @@ TEST(ObserveVerb, WritesEveryPartThatTheDataAllow) {
   EXPECT_EQ(evidence["pairs"]["js"]["L0"][0].size(), heads);
 }
 
-TEST(ObserveVerb, MeasuresOnlyWhatIsAskedFor) {
+TEST(ObserveCommand, MeasuresOnlyWhatIsAskedFor) {
   const json all = evidence_of(observe("bert", {"--json", "--measure", "attention,similarity"}));
   const json some = evidence_of(
       observe("bert", {"--json", "--measure", "attention,similarity", "--only", "L1.H1,L0"}));
@@ -72,7 +72,7 @@ TEST(ObserveVerb, MeasuresOnlyWhatIsAskedFor) {
   EXPECT_EQ(some["pairs"]["js"]["L1"].size(), 1);
 }
 
-TEST(ObserveVerb, MeasuresSingleMeasures) {
+TEST(ObserveCommand, MeasuresSingleMeasures) {
   const json all = evidence_of(observe("gpt2", {"--json"}));
   const std::vector<std::pair<std::string, std::vector<std::string>>> kCases = {
       {"entropy", {"entropy"}},
@@ -106,7 +106,7 @@ TEST(ObserveVerb, MeasuresSingleMeasures) {
   EXPECT_EQ(pairs["finished"], json({"similarity"}));
 }
 
-TEST(ObserveVerb, ListsMeasuresWhereOneIsUnknown) {
+TEST(ObserveCommand, ListsMeasuresWhereOneIsUnknown) {
   const ProgramResult result = run_program(observe("gpt2", {"--measure", "entropi"}));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.errors, HasSubstr("did you mean entropy?"));
@@ -126,7 +126,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-TEST(ObserveVerb, WritesATableOfTheSameNumbers) {
+TEST(ObserveCommand, WritesATableOfTheSameNumbers) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "heads.csv").string();
   const json evidence = evidence_of(observe("gpt2", {"--json", "--csv", file}));
@@ -180,15 +180,15 @@ TEST(ObserveVerb, WritesATableOfTheSameNumbers) {
   }
 }
 
-TEST(ObserveVerb, OneTokenHasNothingToPredict) {
+TEST(ObserveCommand, OneTokenHasNothingToPredict) {
   const json evidence = evidence_of({"observe", golden_model_path("gpt2"), "--ids", "5", "--json"});
   EXPECT_FALSE(evidence.contains("loss"));
 }
 
-TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
+TEST(ObserveCommand, OneScoredTextGivesNoInterval) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
-  const std::vector<std::vector<std::string>> ways = {{}, {"--race", "0.005"}, {"--ids", "4"}};
+  const std::vector<std::vector<std::string>> ways = {{}, {"--adaptive", "0.005"}, {"--ids", "4"}};
   for (std::vector<std::string> arguments : ways) {
     arguments.insert(arguments.begin(),
                      {"observe", golden_model_path("gpt2"), "--ids", "5 9 3 7 2 8", "--group",
@@ -206,7 +206,7 @@ TEST(ObserveVerb, OneScoredTextGivesNoInterval) {
   }
 }
 
-TEST(ObserveVerb, GoesOnAfterTheLastFinishedPart) {
+TEST(ObserveCommand, GoesOnAfterTheLastFinishedPart) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
   ASSERT_EQ(run_program(observe("bert", {"-o", out})).code, 0);
@@ -238,7 +238,7 @@ std::vector<std::string> with(std::vector<std::string> arguments,
   return arguments;
 }
 
-TEST(ObserveVerb, ClosesHeadsTogether) {
+TEST(ObserveCommand, AblatesHeadsTogether) {
   const json evidence = evidence_of(
       observe("gpt2", {"--json", "--measure", "importance", "--group", "early=L0,L1.H2", "--group",
                        "L1.H0", "--ablate", "pairs,layers", "--pairs", "all"}));
@@ -252,7 +252,7 @@ TEST(ObserveVerb, ClosesHeadsTogether) {
   EXPECT_EQ(evidence["pairs"]["synergy"]["all"].size(), evidence["heads"].size());
 }
 
-TEST(ObserveVerb, AddsGroupsToEvidence) {
+TEST(ObserveCommand, AddsGroupsToEvidence) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "evidence.json").string();
   const auto quick = observe("gpt2", {"-o", out, "--measure", "importance"});
@@ -295,7 +295,7 @@ TEST(ObserveVerb, AddsGroupsToEvidence) {
   EXPECT_THAT(refused(quick), HasSubstr("the verdict is about another model"));
 }
 
-TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
+TEST(ObserveCommand, AddsGroupsToEvidenceOfATreebank) {
   const TemporaryFolder folder;
   std::filesystem::copy(golden_model_path("bert"), folder.path() / "bert");
   std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
@@ -327,7 +327,7 @@ TEST(ObserveVerb, AddsGroupsToEvidenceOfATreebank) {
   EXPECT_THAT(both.errors, HasSubstr("--treebank"));
 }
 
-TEST(ObserveVerb, MakesMissingFolders) {
+TEST(ObserveCommand, MakesMissingFolders) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "a/b/evidence.json").string();
   const std::string csv = (folder.path() / "c/d.csv").string();
@@ -342,7 +342,7 @@ TEST(ObserveVerb, MakesMissingFolders) {
   EXPECT_THAT(blocked.errors, HasSubstr("the folder cannot be made"));
 }
 
-TEST(ObserveVerb, ShowsPeopleTheLayers) {
+TEST(ObserveCommand, ShowsPeopleTheLayers) {
   const ProgramResult result =
       run_program(observe("marian", {"--decoder-ids", "60 7 9", "--decoder-ids", "60 3"}));
   EXPECT_EQ(result.code, 0) << result.errors;
@@ -350,7 +350,7 @@ TEST(ObserveVerb, ShowsPeopleTheLayers) {
   EXPECT_THAT(result.out, HasSubstr("diagonal"));
 }
 
-TEST(ObserveVerb, SaysWhatIsWrong) {
+TEST(ObserveCommand, SaysWhatIsWrong) {
   const auto errors = [](const std::vector<std::string>& arguments) {
     const ProgramResult result = run_program(arguments);
     EXPECT_NE(result.code, 0);

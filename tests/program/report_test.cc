@@ -17,7 +17,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-class ReportVerb : public testing::Test {
+class ReportCommand : public testing::Test {
  protected:
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
@@ -39,7 +39,7 @@ constexpr const char* kVerdict =
         "tolerance": 0.123456789, "thresholds": {}, "heads": [], "clusters": [], "categories": [],
         "layers": [], "rankings": {}, "correlation": {}})";
 
-TEST_F(ReportVerb, TakesWhateverTheFolderHas) {
+TEST_F(ReportCommand, TakesWhateverTheFolderHas) {
   folder_.write("study/plan.json", R"({"drop": ["L0.H1"]})");
   folder_.write("study/samples.json",
                 R"({"samples": [{"tokens": ["a", "b"],
@@ -51,7 +51,7 @@ TEST_F(ReportVerb, TakesWhateverTheFolderHas) {
   EXPECT_FALSE(data.contains("training"));
 }
 
-TEST_F(ReportVerb, SaysWhatTheProgramSaysAboutRolesAndStandings) {
+TEST_F(ReportCommand, SaysWhatTheProgramSaysAboutRolesAndStandings) {
   folder_.write("study/verdict.json", kVerdict);
   const json data = data_of("study");
   std::vector<std::string> names;
@@ -64,14 +64,14 @@ TEST_F(ReportVerb, SaysWhatTheProgramSaysAboutRolesAndStandings) {
   EXPECT_EQ(data["first_head"], "");
 }
 
-TEST_F(ReportVerb, NamesNoFolderOfTheMachine) {
+TEST_F(ReportCommand, NamesNoFolderOfTheMachine) {
   folder_.write("study/plan.json", R"({"drop": []})");
   folder_.write("study/summary.json",
                 R"({"made": {"command": "headwise study /home/me/bert --input /home/me/a.txt"}})");
   EXPECT_EQ(data_of("study")["summary"]["made"]["command"], "headwise study bert --input a.txt");
 }
 
-TEST_F(ReportVerb, ShortensNumbersAndKeepsTextFromBecomingMarkup) {
+TEST_F(ReportCommand, ShortensNumbersAndKeepsTextFromBecomingMarkup) {
   folder_.write("study/verdict.json", kVerdict);
   const json data = data_of("study");
   EXPECT_EQ(data["verdict"]["tolerance"], 0.12346);
@@ -79,7 +79,7 @@ TEST_F(ReportVerb, ShortensNumbersAndKeepsTextFromBecomingMarkup) {
   EXPECT_THAT(contents_of(path("report.html")), Not(HasSubstr("</script><!--")));
 }
 
-TEST_F(ReportVerb, ThinsTheLogOfATraining) {
+TEST_F(ReportCommand, ThinsTheLogOfATraining) {
   std::string log;
   for (int step = 1; step <= 1000; ++step) {
     log += json{{"step", step}, {"loss", step}}.dump() + "\n";
@@ -96,7 +96,7 @@ TEST_F(ReportVerb, ThinsTheLogOfATraining) {
   EXPECT_EQ(training["summary"]["task"], "causal_lm");
 }
 
-TEST_F(ReportVerb, ReadsTheTrialsOfASweep) {
+TEST_F(ReportCommand, ReadsTheTrialsOfASweep) {
   folder_.write("sweep/table.json", R"({"rows": []})");
   folder_.write("sweep/heads=2/log.jsonl", "{\"step\": 5, \"evaluation\": \"validation\"}\n");
   const json training = data_of("sweep")["training"];
@@ -104,7 +104,7 @@ TEST_F(ReportVerb, ReadsTheTrialsOfASweep) {
   EXPECT_EQ(training["trials"][0]["evaluations"][0]["step"], 5);
 }
 
-TEST_F(ReportVerb, SaysWhereThePageIs) {
+TEST_F(ReportCommand, SaysWhereThePageIs) {
   folder_.write("study/plan.json", R"({"drop": []})");
   const ProgramResult result = run_program({"report", path("study"), "--json"});
   ASSERT_EQ(result.code, 0) << result.errors;
@@ -114,7 +114,7 @@ TEST_F(ReportVerb, SaysWhereThePageIs) {
   EXPECT_EQ(said["parts"], json({"plan"}));
 }
 
-TEST_F(ReportVerb, RefusesWhatItCannotShow) {
+TEST_F(ReportCommand, RefusesWhatItCannotShow) {
   const auto error = [&](const std::string& study) {
     const ProgramResult result = run_program({"report", path(study)});
     EXPECT_EQ(result.code, 1);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program's own words: --version, --help, and a message with exit code 2 for misuse.
+# The program's own words: --version, --help, and a message with exit code 2 for usage errors.
 # usage: run.sh PROGRAM VERSION
 set -euo pipefail
 program=$1 version=$2
@@ -10,7 +10,7 @@ fail() { echo "$*"; exit 1; }
 [[ $("$program" inspect --version) == "headwise $version" ]] || fail "inspect --version says something else"
 [[ $("$program" --help) == *--version* ]] || fail "--help does not list the options"
 
-for wrong in --no-such-option no-such-verb; do
+for wrong in --no-such-option no-such-command; do
   code=0
   errors=$("$program" "$wrong" 2>&1 >/dev/null) || code=$?
   ((code == 2)) || fail "$wrong: exit code $code, not 2"
@@ -25,6 +25,6 @@ exits_with() {  # CODE WHAT COMMAND...: what cannot be told is told by the exit 
   "$@" || code=$?
   ((code == expected)) || fail "$what: exit code $code, not $expected"
 }
-exits_with 2 "no standard error" "$program" no-such-verb 2>&-
-exits_with 2 "full standard error" "$program" no-such-verb 2>/dev/full
-exits_with 2 "full standard output" "$program" no-such-verb --json >/dev/full 2>&1
+exits_with 2 "no standard error" "$program" no-such-command 2>&-
+exits_with 2 "full standard error" "$program" no-such-command 2>/dev/full
+exits_with 2 "full standard output" "$program" no-such-command --json >/dev/full 2>&1

@@ -15,9 +15,9 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kTexts = {"--ids", "5 9 3 7 2 11 8", "--ids", "8 4 6 13"};
 
-std::vector<std::string> with_texts(const std::string& verb, const std::string& model,
+std::vector<std::string> with_texts(const std::string& command, const std::string& model,
                                     std::vector<std::string> more) {
-  std::vector<std::string> arguments = {verb, golden_model_path(model)};
+  std::vector<std::string> arguments = {command, golden_model_path(model)};
   arguments.insert(arguments.end(), kTexts.begin(), kTexts.end());
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;

@@ -20,9 +20,9 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 /// A small model that reads words w5 to w69, and lines of them.
-class StudyVerb : public testing::Test {
+class StudyCommand : public testing::Test {
  protected:
-  StudyVerb() {
+  StudyCommand() {
     std::filesystem::copy(golden_model_path("bert"), folder_.path() / "bert");
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", lines;
     for (int i = 5; i < 70; ++i) words += "w" + std::to_string(i) + "\n";
@@ -39,18 +39,18 @@ class StudyVerb : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(StudyVerb, CutsDataOnlyIfAsked) {
+TEST_F(StudyCommand, CutsDataOnlyIfAsked) {
   std::string line;
   for (int i = 5; i < 30; ++i) line += "w" + std::to_string(i) + " ";
   folder_.write("long.txt", line + "\nw5 w9 w12\n");
-  for (const std::vector<std::string>& verb :
+  for (const std::vector<std::string>& command :
        {std::vector<std::string>{"observe", path("bert"), "--measure", "importance"},
         {"study", path("bert"), "--no-probes"},
         {"prune", path("bert"), "--drop", "L0.H1"}}) {
-    std::vector<std::string> arguments = verb;
-    arguments.insert(arguments.end(), {"--data", path("long.txt"), "-o", path(verb[0])});
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--data", path("long.txt"), "-o", path(command[0])});
     const ProgramResult refused = run_program(arguments);
-    EXPECT_EQ(refused.code, 1) << verb[0];
+    EXPECT_EQ(refused.code, 1) << command[0];
     EXPECT_THAT(refused.errors, HasSubstr("too long"));
     arguments.emplace_back("--truncate");
     const ProgramResult cut = run_program(arguments);
@@ -61,7 +61,7 @@ TEST_F(StudyVerb, CutsDataOnlyIfAsked) {
   EXPECT_EQ(read("study/evidence.json")["corpus"]["text"]["name"], "built-in text");
 }
 
-TEST_F(StudyVerb, GoesTheWholeWay) {
+TEST_F(StudyCommand, GoesTheWholeWay) {
   const ProgramResult result =
       run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--keep",
                    "0.5", "--json", "-o", path("study")});
@@ -118,7 +118,7 @@ TEST_F(StudyVerb, GoesTheWholeWay) {
   EXPECT_THAT(again.errors, HasSubstr("new or empty"));
 }
 
-TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
+TEST_F(StudyCommand, ShowsPeopleTheGridThePlanAndTheModel) {
   const ProgramResult result = run_program({"study", path("bert"), "--input", path("lines.txt"),
                                             "--no-probes", "--keep", "0.75", "-o", path("study")});
   ASSERT_EQ(result.code, 0) << result.errors;
@@ -139,7 +139,7 @@ TEST_F(StudyVerb, ShowsPeopleTheGridThePlanAndTheModel) {
 }
 
 /// Three lines cannot support a plan: the study says so first, ends well, and writes no model.
-TEST_F(StudyVerb, SaysFirstThatDataDoNotSupportAPlan) {
+TEST_F(StudyCommand, SaysFirstThatDataDoNotSupportAPlan) {
   folder_.write("few.txt", "w5 w9 w12 w7\nw8 w9 w30 w31\nw14 w15 w20\n");
   const std::vector<std::string> common = {"study", path("bert"), "--input", path("few.txt"),
                                            "--no-probes"};
@@ -176,7 +176,7 @@ TEST_F(StudyVerb, SaysFirstThatDataDoNotSupportAPlan) {
   EXPECT_EQ(read("plan.json")["order"], "ablation");
 }
 
-TEST_F(StudyVerb, RefusesBudgetsThatSayNothing) {
+TEST_F(StudyCommand, RefusesBudgetsThatSayNothing) {
   const auto refused = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"study", path("bert"), "-o", path("no")});
     const ProgramResult result = run_program(more);
@@ -188,7 +188,7 @@ TEST_F(StudyVerb, RefusesBudgetsThatSayNothing) {
   EXPECT_THAT(refused({"--passes", "10", "--thorough"}), HasSubstr("excludes"));
 }
 
-TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
+TEST_F(StudyCommand, LeavesNoFolderWhereItCannotBegin) {
   folder_.write("empty.txt", "");
   const auto refused = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"study", path("bert"), "--no-probes", "-o", path("no")};
@@ -209,7 +209,7 @@ TEST_F(StudyVerb, LeavesNoFolderWhereItCannotBegin) {
   EXPECT_FALSE(std::filesystem::exists(path("no")));
 }
 
-TEST_F(StudyVerb, WritesAFolderAlone) {
+TEST_F(StudyCommand, WritesAFolderAlone) {
   std::filesystem::create_directory(path("study"));
   const FolderLock lock(path("study"));
   const ProgramResult result = run_program(
@@ -218,7 +218,7 @@ TEST_F(StudyVerb, WritesAFolderAlone) {
   EXPECT_THAT(result.errors, HasSubstr("another process is writing to it"));
 }
 
-TEST_F(StudyVerb, WritesTheModelCard) {
+TEST_F(StudyCommand, WritesTheModelCard) {
   const ProgramResult result =
       run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes", "--order",
                    "gradient", "--keep", "0.75", "-o", path("study")});
@@ -229,7 +229,7 @@ TEST_F(StudyVerb, WritesTheModelCard) {
   EXPECT_THAT(card, HasSubstr("| ms for 8 x "));
 }
 
-TEST_F(StudyVerb, PruneMeasuresASample) {
+TEST_F(StudyCommand, PruneMeasuresASample) {
   const ProgramResult result =
       run_program({"prune", path("bert"), "--drop", "L0.H1", "--data", path("lines.txt"),
                    "--sample", "7", "--json", "-o", path("out")});
@@ -238,7 +238,7 @@ TEST_F(StudyVerb, PruneMeasuresASample) {
   EXPECT_THAT(contents_of(path("out/README.md")), HasSubstr("over 7 examples"));
 }
 
-TEST_F(StudyVerb, PrunedModelsAreRecovered) {
+TEST_F(StudyCommand, PrunedModelsAreRecovered) {
   const auto loss_after = [&](std::vector<std::string> more, const char* out) {
     std::vector<std::string> arguments = {"prune",  path("bert"),
                                           "--drop", "L0.H0,L1.H1,L2.H2",
@@ -252,7 +252,7 @@ TEST_F(StudyVerb, PrunedModelsAreRecovered) {
     return json::parse(result.out)["after"]["loss"]["value"].get<double>();
   };
   const std::vector<std::string> learn = {"--recover", path("lines.txt"), "--epochs",
-                                          "20",        "--rate",          "1e-3"};
+                                          "20",        "--learning-rate", "1e-3"};
   std::vector<std::string> in_rounds = learn;
   in_rounds.insert(in_rounds.end(), {"--iterative", "3"});
   const double cut = loss_after({}, "cut");
@@ -262,11 +262,11 @@ TEST_F(StudyVerb, PrunedModelsAreRecovered) {
   EXPECT_THAT(contents_of(path("rounds/README.md")), HasSubstr("| L0 | 0 |"));  // of round 1 of 3
 }
 
-TEST_F(StudyVerb, GatesChooseHeads) {
+TEST_F(StudyCommand, GatesChooseHeads) {
   const ProgramResult result =
       run_program({"prune",     path("bert"),      "--gates",  "--keep", "50%",
                    "--recover", path("lines.txt"), "--epochs", "20",     "--gate-epochs",
-                   "60",        "--rate",          "1e-3",     "--data", path("lines.txt"),
+                   "60",        "--learning-rate", "1e-3",     "--data", path("lines.txt"),
                    "--loss",    "fidelity",        "--json",   "-o",     path("half")});
   ASSERT_EQ(result.code, 0) << result.errors;
   const json document = json::parse(result.out), plan = read("half.plan.json");
@@ -294,7 +294,7 @@ TEST_F(StudyVerb, GatesChooseHeads) {
   EXPECT_FALSE(std::filesystem::exists(path("few.plan.json")));
 }
 
-TEST_F(StudyVerb, RefusesGatesThatCannotBe) {
+TEST_F(StudyCommand, RefusesGatesThatCannotBe) {
   const auto refused = [&](std::vector<std::string> more, const char* why) {
     std::vector<std::string> arguments = {"prune", path("bert"), "-o", path("out")};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -312,7 +312,7 @@ TEST_F(StudyVerb, RefusesGatesThatCannotBe) {
   refused({"--drop", "L0.H0", "--recover", lines, "--gate-weights", "frozen"}, "--gates");
 }
 
-TEST_F(StudyVerb, RefusesRecoveriesThatCannotBe) {
+TEST_F(StudyCommand, RefusesRecoveriesThatCannotBe) {
   const auto refused = [&](std::vector<std::string> more, const char* why) {
     std::vector<std::string> arguments = {"prune", path("bert"), "--drop",
                                           "L0.H0", "-o",         path("out")};

@@ -29,11 +29,11 @@ class SweepTest : public testing::Test {
     return {{"task", "causal_lm"},
             {"model",
              {{"architecture", "gpt2"},
-              {"width", 16},
+              {"hidden_size", 16},
               {"layers", 1},
               {"heads", 2},
-              {"positions", 16},
-              {"vocabulary", 300}}},
+              {"max_position_embeddings", 16},
+              {"vocab_size", 300}}},
             {"data", {{"train", "text.txt"}, {"validation", "text.txt"}, {"length", 16}}},
             {"tokens_per_batch", 128},
             {"steps", 4}};
@@ -89,20 +89,20 @@ TEST_F(SweepTest, RunsEveryCombinationOnce) {
 }
 
 /// Reads the table whenever a trial begins.
-class TableReader : public SweepWatcher {
+class TableReader : public SweepObserver {
  public:
   explicit TableReader(fs::path table) : table_(std::move(table)) {}
 
-  TrainWatcher& begin(const Trial&, int64_t, int64_t, bool) override {
+  TrainObserver& begin(const Trial&, int64_t, int64_t, bool) override {
     rows.push_back(json::parse(contents_of(table_))["rows"]);
-    return watcher_;
+    return observer_;
   }
 
   std::vector<json> rows;
 
  private:
   fs::path table_;
-  TrainWatcher watcher_;
+  TrainObserver observer_;
 };
 
 TEST_F(SweepTest, KeepsAllRowsWhileOneTrialIsDoneAgain) {

@@ -45,13 +45,8 @@ std::string lines(const char* const* words, int count, uint64_t seed) {
 }
 
 json new_model(const char* architecture) {
-  return {{"architecture", architecture},
-          {"width", 16},
-          {"layers", 1},
-          {"heads", 2},
-          {"positions", 32},
-          {"vocabulary", 300},
-          {"feed_forward", 32}};
+  return {{"architecture", architecture},  {"hidden_size", 16}, {"layers", 1},       {"heads", 2},
+          {"max_position_embeddings", 32}, {"vocab_size", 300}, {"feed_forward", 32}};
 }
 
 class Train : public testing::Test {
@@ -482,7 +477,7 @@ TEST_F(Train, TranslatesWithHeadsByKind) {
   EXPECT_EQ(json::parse(run.out)["task"], "translate");
 }
 
-TEST_F(Train, FixesRoutesWatchesAndClosesHeads) {
+TEST_F(Train, FixesRoutesObservesAndGatesHeads) {
   json heads = small();
   heads["model"]["heads"] = 4;
   heads["model"]["fixed"] = {{"L0.H1", "previous"}};
@@ -492,16 +487,16 @@ TEST_F(Train, FixesRoutesWatchesAndClosesHeads) {
   heads["log_heads_every"] = 10;
   const json told = summary(heads, "whole");
   EXPECT_EQ(told["kept"]["state"], "last");
-  int64_t watched = 0, open = -1;
+  int64_t observed = 0, open = -1;
   for (const json& record : log("whole")) {
     if (record.contains("open_heads")) open = record["open_heads"]["L0"];
     if (!record.contains("heads")) continue;
-    ++watched;
+    ++observed;
     EXPECT_EQ(record["heads"].size(), 4u);
     EXPECT_EQ(record["heads"]["L0.H1"]["mass_previous"], 1);
     EXPECT_TRUE(record["heads"]["L0.H3"]["gradient_norm"].is_number());
   }
-  EXPECT_EQ(watched, 3);
+  EXPECT_EQ(observed, 3);
   EXPECT_LT(open, 4) << "so high a price closes heads";
   const ProgramResult inspected = run_program({"inspect", path("whole"), "--json"});
   ASSERT_EQ(inspected.code, 0) << inspected.errors;

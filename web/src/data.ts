@@ -31,7 +31,7 @@ export interface HeadVerdict {
   roles: Role[];
   importance: Record_;
   standing?: string;
-  twins: string[];
+  redundant_with: string[];
   backups: string[];
   words: string;
 }

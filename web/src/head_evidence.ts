@@ -258,12 +258,12 @@ export function likeness(study: Study, head: string): HTMLElement | null {
   const near = study.nearest(head).slice(0, 5),
     verdict = study.verdict(head);
   if (near.length === 0) return null;
-  const twins = new Set(verdict?.twins ?? []),
+  const redundant = new Set(verdict?.redundant_with ?? []),
     backups = new Set(verdict?.backups ?? []);
   return h(
     "div",
     { class: "card" },
-    h("h3", {}, twins.size ? "Redundant and similar heads" : "Heads most like it"),
+    h("h3", {}, redundant.size ? "Redundant and similar heads" : "Heads most like it"),
     h(
       "table",
       {},
@@ -289,7 +289,7 @@ export function likeness(study: Study, head: string): HTMLElement | null {
             h("td", {}, head_link(study, pair.head)),
             h("td", { class: "number" }, percent(1 - pair.js / Math.LN2)),
             h("td", { class: "number" }, pair.cka === undefined ? "–" : percent(pair.cka)),
-            h("td", {}, twins.has(pair.head) ? "redundant" : backups.has(pair.head) ? "backup" : ""),
+            h("td", {}, redundant.has(pair.head) ? "redundant" : backups.has(pair.head) ? "backup" : ""),
           ),
         ),
       ),
@@ -297,7 +297,7 @@ export function likeness(study: Study, head: string): HTMLElement | null {
     h(
       "p",
       { class: "note" },
-      twins.size
+      redundant.size
         ? "Redundant: both attention and output are alike."
         : "No other head is alike in both attention and output.",
     ),

@@ -1,4 +1,4 @@
-// Over depth: what layers look at, know and matter for.
+// Over depth: what layers attend to, know and matter for.
 import * as Plot from "@observablehq/plot";
 import { kind_title, number_of, type Study } from "./data";
 import { h, picker, plural } from "./dom";

@@ -1,4 +1,4 @@
-// Stands in for headwise serve: a model of six layers that looks at neighbours, and answers as the real one would.
+// Stands in for headwise serve: a model of six layers that attends to neighbours, and answers as the real one would.
 import { createServer } from "node:http";
 import { randomUUID } from "node:crypto";
 

@@ -52,7 +52,14 @@ export function slow_model() {
     settings,
     JSON.stringify({
       task: "masked_lm",
-      model: { architecture: "bert", width: 512, layers: 12, heads: 8, positions: 256, vocabulary: 400 },
+      model: {
+        architecture: "bert",
+        hidden_size: 512,
+        layers: 12,
+        heads: 8,
+        max_position_embeddings: 256,
+        vocab_size: 400,
+      },
       data: { train: text, length: 256, truncate: true },
       steps: 1,
     }),
@@ -194,7 +201,7 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
     model,
     corpus: { text: { name: "made up", sha256: "0".repeat(64), texts: 100, tokens: 5000 } },
     options: { seed: "0" },
-    finished: ["look"],
+    finished: ["attention"],
     heads: records,
     pairs: { js, output_cka: cka, composition },
     layers: [],
@@ -234,7 +241,7 @@ export function made_up_study(name, attentions, { tokens, target_tokens, wordy =
         ],
         importance: { gradient: record.gradient, ablation_zero: record.ablation_zero, entropy: record.entropy },
         standing: standing(record),
-        twins: [],
+        redundant_with: [],
         backups: [],
         words: `${record.head} does something that was made up: ${role}.`,
       };

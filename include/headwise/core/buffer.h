@@ -1,4 +1,4 @@
-// An owned, 64-byte aligned array of numbers: the only way memory for numbers is had.
+// An owned, 64-byte aligned array of numbers. All memory for numbers is allocated through it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace headwise {
 
 inline constexpr size_t kAlignment = 64;
 
-/// For std::free; null for nothing. Throws std::bad_alloc.
+/// Freed with std::free; null for size 0. Throws std::bad_alloc.
 void* allocate_aligned(size_t bytes);
 
 /// Move-only; what it holds is uninitialised unless made by zeros().
@@ -36,7 +36,8 @@ class AlignedBuffer {
     return buffer;
   }
 
-  /// Room for `size` numbers: what is there if it suffices, else new memory. Contents are lost.
+  /// At least `size` numbers: the current memory if it is large enough, else new memory. The
+  /// contents are lost.
   T* at_least(int64_t size) {
     if (size_ < size) {
       *this = {};  // the old memory may serve again

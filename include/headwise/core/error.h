@@ -1,5 +1,4 @@
-// What headwise throws on bad input: what is wrong, where, what was got, what was expected, what to
-// do.
+// The exception for bad input: what is wrong, where, the value, the expected value, and what to do.
 #pragma once
 
 #include <stdexcept>

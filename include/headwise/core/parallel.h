@@ -1,5 +1,5 @@
-// Threads: independent items, each computed whole by one thread, so that results do not depend on
-// how many threads there are.
+// Parallel loops over independent items. One thread computes each item, so results do not depend on
+// the number of threads.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): a number is a pure function of
-// (seed, stream, index), so any thread can compute any part of a stream, in any order, again.
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011). A number is a pure function of
+// (seed, stream, index): any thread can compute or recompute any part of a stream in any order.
 #pragma once
 
 #include <array>

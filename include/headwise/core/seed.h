@@ -1,4 +1,4 @@
-// Seeds for the parts of a computation, each a function of the one seed that was given.
+// Seeds for the parts of a computation, derived from one seed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace headwise {
 
-/// Another seed for every (number, part, purpose).
+/// A different seed for every (number, part, purpose).
 constexpr uint64_t derived_seed(uint64_t seed, uint64_t number, uint32_t part, uint32_t purpose) {
   const PhiloxBlock words = philox(
       {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), part, purpose}, seed);

@@ -1,4 +1,4 @@
-// Non-owning views of strided arrays: what every op takes and gives back.
+// Non-owning views of strided arrays. Every op takes and returns them.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ class View {
   Strides stride_{};
 };
 
-/// The same matrix seen the other way round; nothing is copied.
+/// The transposed matrix, without a copy.
 template <class T>
 View<T, 2> transposed(View<T, 2> matrix) {
   return {

@@ -1,8 +1,8 @@
 // Tensors on disk: safetensors, one file or shards with their index. Headers are read at once,
 // values when they are asked for.
 //
-// Everything a file claims is checked before it is believed: sizes against shapes, offsets against
-// the file, names against the index. What does not hold throws Error with the file and the tensor.
+// Headers are validated before use: sizes against shapes, offsets against the file, names against
+// the index. A mismatch throws Error with the file and the tensor.
 #pragma once
 
 #include <cstddef>
@@ -90,8 +90,8 @@ class TensorFiles {
   std::shared_ptr<const Contents> contents_;
 };
 
-/// One safetensors file, byte for byte as the format's own writer makes it, written aside and
-/// renamed: the file is there whole or not at all.
+/// One safetensors file, byte for byte as the format's own writer makes it, written to a temporary
+/// file and renamed: it appears completely or not at all.
 void write_tensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
                    const std::map<std::string, std::string>& metadata);
 

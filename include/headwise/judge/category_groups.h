@@ -1,4 +1,4 @@
-// The categories of a verdict as groups of heads that can be closed together.
+// The categories of a verdict as groups of heads that can be ablated together.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// From evidence to a verdict: which roles every head has, which heads could stand in for each
-// other, and what can be said of layers.
+// Turns evidence into a verdict: roles of every head, redundant heads, and layers.
 //
 // docs/judge.md says how each verdict is reached.
 #pragma once
@@ -24,7 +23,7 @@ struct RoleKind {
   char letter = '?';         // in grids
   uint32_t color = 0;        // 0xRRGGBB
   std::string_view group{};  // "positional", "syntactic"; empty: none
-  bool fixed = false;        // hangs on places and marks, not on what words say
+  bool fixed = false;        // depends on positions and special tokens, not on the words
   std::string_view meaning{};
   std::array<std::string_view, 2> measures{};  // any of these shows it; "relation/": a prefix
   std::string_view measured_by{};  // the value of observe --measure; empty: nothing shows it
@@ -51,7 +50,7 @@ std::span<const StandingKind> standing_kinds();
 /// measured.
 bool can_be_removed(const HeadVerdict& head);
 
-/// A number that verdicts hang on.
+/// A threshold of the verdict.
 struct Threshold {
   std::string_view name{};
   double value = 0;  // unless JudgeOptions has another
@@ -62,12 +61,12 @@ std::span<const Threshold> thresholds();
 struct JudgeOptions {
   std::map<std::string, double> thresholds{};  // by name, in [0, 1]: those that are not as usual
 
-  /// Of standings: how much the loss may rise, see tolerance_of. None: what the ablations of the
-  /// evidence raced for, or 0.005.
+  /// Tolerated rise of the loss for standings, see tolerance_of. None: the tolerance of the
+  /// adaptive ablations of the evidence, or 0.005.
   std::optional<double> tolerance{};
 };
 
-/// Throws Error for thresholds that there are not.
+/// Throws Error for unknown threshold names.
 Verdict judge(const Evidence& evidence, const JudgeOptions& options = {});
 
 /// One sentence in plain words; throws Error if there is no such head.
@@ -82,7 +81,7 @@ std::string no_head_has(const Verdict& verdict, std::string_view role);
 std::vector<std::string> heads_of_role(const Verdict& verdict, std::string_view role);
 
 /// "L3.H1", "L3" (its whole layer), "role:positional" and "all", separated by commas; each head
-/// once. Throws Error for what is not there.
+/// once. Throws Error for unknown heads.
 std::vector<std::string> heads_of_list(const Verdict& verdict, std::string_view list);
 
 /// The roles of such a list that no head has.

@@ -42,9 +42,9 @@ struct HeadVerdict {
   std::string head{};         // "L3.H1"
   std::vector<Role> roles{};  // the most special first; "noise" or "unclear" if there is no other
   Importance importance{};
-  std::optional<Standing> standing{};  // none: its ablation was not measured
-  std::vector<std::string> twins{};    // heads that could stand in for it, the nearest first
-  std::vector<std::string> backups{};  // heads that do more once it is gone, by synergy
+  std::optional<Standing> standing{};         // none: its ablation was not measured
+  std::vector<std::string> redundant_with{};  // redundant with this head, nearest first
+  std::vector<std::string> backups{};  // heads that matter more once it is removed, by synergy
   bool operator==(const HeadVerdict&) const = default;
 
   bool has(std::string_view role) const;
@@ -54,7 +54,7 @@ struct HeadVerdict {
   const Role* main_role() const;
 };
 
-/// All heads of one role, and what closing them together did, if that was measured.
+/// All heads of one role, and what ablating them together did, if that was measured.
 struct Category {
   std::string role{};
   std::vector<std::string> heads{};
@@ -69,8 +69,8 @@ struct LayerVerdict {
   std::string layer{};                     // "L3"
   std::map<std::string, int64_t> roles{};  // how many of its heads have each
   std::optional<double> importance{};      // mean ablation_zero of its heads, else mean gradient
-  std::optional<Measure> closed{};         // ablation_zero of all its heads together
-  double redundant = 0;                    // share of its heads that have a twin
+  std::optional<Measure> ablated{};        // ablation_zero of all its heads together
+  double redundant = 0;                    // share of its heads that are redundant
   std::string advice{};                    // "thin", "freeze" or empty, as docs/judge.md says
   bool operator==(const LayerVerdict&) const = default;
 };

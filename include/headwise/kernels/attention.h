@@ -11,9 +11,9 @@
 //   output  out  = gate * sum_j drop(p[j]) * v[j]
 // clang-format on
 //
-// A row that sees no key has output 0, lse -infinity and no gradient. What a row does not see
-// cannot reach it: NaN behind the mask stays there. D and Dv are 1 to 8192; H = 0, T = 0 and S = 0
-// are allowed. What does not fit throws Error. The same bits come out for any number of threads.
+// A row that sees no key has output 0, lse -infinity and no gradient. Masked keys do not affect a
+// row, even if they are NaN. D and Dv are 1 to 8192; H = 0, T = 0 and S = 0 are allowed. Shapes
+// that do not match throw Error. Results have the same bits for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ std::vector<int32_t> t5_buckets(int64_t buckets, int64_t max_distance, bool bidi
 
 enum class GateScope { kHead, kSequence, kRow };
 
-/// One attention problem: what is read, and which arithmetic is done. Views may have any strides,
+/// The inputs and parameters of one attention. Views may have any strides,
 /// so that the output of a fused QKV product is used in place.
 struct Attention {
   View<const float, 3> q{};  // [T, H, D]
@@ -108,7 +108,7 @@ void attention_backward(const Attention& attention, View<const float, 3> out,
                         View<const float, 2> lse, View<const float, 3> dout,
                         const AttentionGradients& gradients);
 
-/// Attention weights of chosen rows: the one call that does store maps.
+/// Attention weights of chosen rows. This is the only function that stores maps.
 struct AttentionMaps {
   std::vector<float>
       weights;  // for each row, for each head, the weights on all M keys of its sequence
@@ -125,7 +125,8 @@ struct AttentionMaps {
 AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t> rows);
 
 /// sums(a, b) += the Jensen-Shannon divergences (nats) of heads a and b, summed over all rows that
-/// see a key. The weights come again from the scores and the saved lse. Returns the number of rows.
+/// see a key. The weights are recomputed from the scores and the saved lse. Returns the number of
+/// rows.
 int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<double, 2> sums);
 
 /// An attention and the lse [T, H] that its forward pass gave.

@@ -1,4 +1,4 @@
-// What a head was seen to do: statistics of its weights, summed up inside the attention kernel.
+// Statistics of the attention weights of each head, accumulated inside the attention kernel.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace headwise {
 
-/// A sum over the rows that count, and how many those were.
-struct Tally {
+/// A sum over rows and their number.
+struct RunningMean {
   double sum = 0;
   int64_t n = 0;
 
-  /// NaN over no rows: what was not measured is not 0.
+  /// NaN without rows.
   double mean() const { return sum / static_cast<double>(n); }
-  Tally& operator+=(const Tally& other) {
+  RunningMean& operator+=(const RunningMean& other) {
     sum += other.sum;
     n += other.n;
     return *this;
@@ -30,30 +30,30 @@ inline constexpr int kMaxOffset = 8;
 /// One head's statistics. p[j] is the weight of a row at position i on key j, before dropout and
 /// gates; a row counts where the comment says, and only if it sees any key.
 struct HeadStatistics {
-  Tally entropy;        // -sum p ln p, nats; all rows
-  Tally entropy_ratio;  // entropy / ln visible; rows that see at least two keys
-  Tally confidence;     // max p; all rows
-  Tally mass_first;     // p[0]; all rows
-  Tally mass_last;      // p of the last real key; all rows, under a causal mask those that see it
-  Tally mass_given;     // p[given key]; rows that have one and see it
-  std::vector<Tally> mass_key_set;  // per set, the summed weight on its keys; all rows
+  RunningMean entropy;        // -sum p ln p, nats; all rows
+  RunningMean entropy_ratio;  // entropy / ln visible; rows that see at least two keys
+  RunningMean confidence;     // max p; all rows
+  RunningMean mass_first;     // p[0]; all rows
+  RunningMean mass_last;  // p of the last real key; all rows, under a causal mask those that see it
+  RunningMean mass_given;                 // p[given key]; rows that have one and see it
+  std::vector<RunningMean> mass_key_set;  // per set, the summed weight on its keys; all rows
 
   // Self attention only:
-  Tally distance;                             // sum p |i - j|; all rows
-  Tally mass_previous, mass_self, mass_next;  // p[i-1], p[i], p[i+1]; rows that see that key
-  Tally mass_window;                          // weight on |i - j| <= 2; all rows
+  RunningMean distance;                             // sum p |i - j|; all rows
+  RunningMean mass_previous, mass_self, mass_next;  // p[i-1], p[i], p[i+1]; rows that see that key
+  RunningMean mass_window;                          // weight on |i - j| <= 2; all rows
   // [d + 8]: 1 if the largest weight is at i + d (ties: the smallest key); rows that see i + d
-  std::array<Tally, 2 * kMaxOffset + 1> offset_share;
+  std::array<RunningMean, 2 * kMaxOffset + 1> offset_share;
 
   // Cross attention only:
-  Tally mass_diagonal;  // weight on keys with |j/M - r/N| <= 0.1, r the row's index among the N
-                        // real rows of its sequence; all rows
+  RunningMean mass_diagonal;  // weight on keys with |j/M - r/N| <= 0.1, r the row's index among the
+                              // N real rows of its sequence; all rows
 
   HeadStatistics& operator+=(const HeadStatistics& other);
 };
 
-/// Handed to attention_forward, which adds to `heads` and fills the per-row views that are not
-/// empty. Heads whose gate is 0 are observed too. T and S are those of the attention problem.
+/// attention_forward adds to `heads` and fills the per-row views that are not empty. Heads with
+/// gate 0 are observed too. T and S are those of the attention problem.
 struct AttentionObserver {
   bool cross = false;  // queries and keys are of different sequences: no offsets, but a diagonal
 

@@ -1,6 +1,6 @@
-// The output layer and its loss in one, some rows at a time: logits of all rows are never stored.
-// Columns are contiguous, rows may be apart. Shapes that do not fit throw Error. The same bits come
-// out for any number of threads.
+// The output layer and its loss in one op, in tiles of rows: the logits of all rows are never
+// stored at once. Columns are contiguous, rows may be apart. Shapes that do not fit throw Error.
+// The same bits come out for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,27 @@
 
 namespace headwise {
 
-/// logits[t] = x[t] · weightsᵀ + bias, scored against a target each. Rows with target -1 are not
-/// scored and cost nothing.
+/// A target or label that is not scored, as in PyTorch.
+inline constexpr int32_t kIgnoreIndex = -100;
+
+/// logits[t] = x[t] · weightsᵀ + bias, scored against a target each. Rows with target kIgnoreIndex
+/// are not scored and cost nothing.
 struct CrossEntropy {
   View<const float, 2> x{};            // [T, C]
   View<const float, 2> weights{};      // [V, C]
   View<const float, 1> bias{};         // [V], or none
-  std::span<const int32_t> targets{};  // [T], each in [-1, V)
-  /// This much of a target's weight, in [0, 1], is shared by all of V.
+  std::span<const int32_t> targets{};  // [T], each in [0, V), or kIgnoreIndex
+  /// Label smoothing in [0, 1]: this share of the target's weight is spread over all of V.
   float label_smoothing = 0;
 };
 
 /// Where the gradients of scale * loss go; empty ones are left out.
 struct CrossEntropyGradients {
   float scale = 1;
-  View<float, 2> dx{};          // [T, C], overwritten, apart from x; 0 for rows that are not scored
-  View<float, 2> dweights{};    // [V, C], added to
-  bool blank_dweights = false;  // they are all 0, which need not be read
-  View<float, 1> dbias{};       // [V], added to
+  View<float, 2> dx{};         // [T, C], overwritten, apart from x; 0 for rows that are not scored
+  View<float, 2> dweights{};   // [V, C], added to
+  bool zero_dweights = false;  // dweights are all 0 and may be overwritten
+  View<float, 1> dbias{};      // [V], added to
 };
 
 struct CrossEntropyLoss {

@@ -1,5 +1,5 @@
-// Dropout of single numbers, at random and yet a pure function: whether (row, column) is dropped
-// follows from (seed, stream, row, column) alone, so that backward draws again what forward drew.
+// Dropout of single numbers. Whether (row, column) is dropped is a pure function of (seed, stream,
+// row, column), so that backward repeats the draws of forward.
 //
 // A draw has 16 bits: p counts as the nearest multiple of 2^-16 below 1, and what is kept is scaled
 // by 1 / (1 - that), so that the expectation is exact. Columns are contiguous, rows may be apart.
@@ -17,7 +17,7 @@ namespace headwise {
 struct Dropout {
   float p = 0;  // of being dropped; 0 is the identity
   uint64_t seed = 0;
-  uint64_t stream = 0;              // another one for every use under the same seed
+  uint64_t stream = 0;              // a different one for every use of the same seed
   std::span<const int64_t> rows{};  // [T], which rows of the whole these are; empty: its first ones
 };
 

@@ -1,5 +1,5 @@
-// Matrix products, the one seam for them: with bias, activation, residual and accumulation, and
-// with weights that are packed once and used many times.
+// Matrix multiplication (GEMM) with bias, activation, residual and accumulation, and with weights
+// that are packed once and used many times. All matmuls go through this header.
 //
 // Every element of a product is a sum over k in an order that depends on K alone. So the same bits
 // come out for any number of threads, for packed and for plain weights, and for a row whatever
@@ -19,7 +19,7 @@
 
 namespace headwise {
 
-/// What happens to a product on its way out: out = activation([out +] product + bias) + residual.
+/// Epilogue of a matmul: out = activation([out +] product + bias) + residual.
 struct Epilogue {
   bool accumulate = false;  // start from what `out` holds: the way to add into a residual stream
   View<const float, 1> bias{};  // [N], or none
@@ -30,7 +30,8 @@ struct Epilogue {
 /// How weights are stored. Products are computed in float32 whatever this is.
 enum class WeightType { float32, float16, bfloat16 };
 
-/// Weights in the order the kernel reads them. A copy: later changes of the original do not show.
+/// Weights in the order in which the kernel reads them. This is a copy: later changes of the
+/// original have no effect.
 class PackedWeights {
  public:
   PackedWeights() = default;

@@ -24,7 +24,7 @@ class KvCache {
   /// offsets[b+1]-1.
   void append(View<const float, 3> k, View<const float, 3> v, std::span<const int64_t> offsets);
 
-  /// Sequence b becomes a copy of what sequence from[b] was (beam search).
+  /// Sequence b becomes a copy of the former sequence from[b] (beam search).
   void reorder(std::span<const int64_t> from);
 
   View<const float, 3> k() const { return k_.view({rows(), key_heads(), size_.head_dim}); }

@@ -26,8 +26,8 @@ struct NormGradients {
   View<float, 1> dbias{};    // likewise
 };
 
-/// Gradients for dy[T, C], the gradient of what layer_norm made of x. Means and variances come
-/// again from x.
+/// Gradients for dy[T, C], the gradient of the output of layer_norm. Means and variances are
+/// recomputed from x.
 void layer_norm_backward(View<const float, 2> x, View<const float, 1> weight, float epsilon,
                          View<const float, 2> dy, const NormGradients& gradients);
 

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021): pairs of columns of queries and keys turned by angles
-// proportional to the row's position.
+// Rotary position embedding (Su et al. 2021): pairs of columns of queries and keys are rotated by
+// angles proportional to the position of the row.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class RotaryTable {
               double attention_factor = 1);
 
   int64_t positions() const { return positions_; }
-  int64_t width() const { return 2 * pairs_; }  // how many columns of a head are turned
+  int64_t width() const { return 2 * pairs_; }  // the number of rotated columns of a head
   View<const float, 2> cosines() const { return cosines_.view({positions_, pairs_}); }
   View<const float, 2> sines() const { return sines_.view({positions_, pairs_}); }
 
@@ -32,13 +32,13 @@ class RotaryTable {
   Buffer cosines_, sines_;
 };
 
-/// Turns the first R = table.width() columns of every head of x [T, H, D], in place. Pair i is
+/// Rotates the first R = table.width() columns of every head of x [T, H, D], in place. Pair i is
 /// columns i and i + R/2 (Llama, GPT-NeoX). Columns are contiguous, rows and heads may be apart.
 /// Throws Error, and changes nothing, for a position outside the table or shapes that do not fit.
 void rotate(View<float, 3> x, std::span<const int64_t> positions, const RotaryTable& table);
 
-/// The gradient of rotate, in place: the turn the other way (its inverse for an attention factor of
-/// 1). Throws as rotate does.
+/// The gradient of rotate, in place: the inverse rotation (exactly for an attention factor of 1).
+/// Throws as rotate does.
 void rotate_back(View<float, 3> x, std::span<const int64_t> positions, const RotaryTable& table);
 
 }  // namespace headwise

@@ -1,4 +1,4 @@
-// What is done with rows of logits [T, V]: log-sum-exp, softmax, the largest. Columns are
+// Ops on rows of logits [T, V]: log-sum-exp, softmax, argmax. Columns are
 // contiguous, rows may be apart. Shapes that do not fit throw Error. The same bits come out for any
 // number of threads.
 #pragma once

@@ -1,4 +1,4 @@
-// What a checkpoint computes, read from its config.json: one description for every architecture.
+// The configuration of a model, read from config.json: one struct for every architecture.
 //
 // Reading is strict. A field that is not understood is an error that names it; fields that
 // transformers fills with a default of the architecture get the same default.
@@ -22,7 +22,7 @@ enum class NormKind { layer, rms };
 enum class NormPlace { before, after };  // of attention and feed-forward: pre-norm, post-norm
 enum class PositionKind { none, learned, sinusoidal, rotary };
 
-/// What the model was saved to do, by the class named in "architectures".
+/// The task of the model, from the class named in "architectures".
 enum class Task {
   hidden,     // no output layer: hidden states
   masked_lm,  // a distribution over the vocabulary at every token, seeing both sides
@@ -36,7 +36,7 @@ enum class Task {
 std::string_view to_string(Task task);
 
 struct RotaryConfig {
-  int64_t width = 0;                         // the first columns of a head, which are turned
+  int64_t width = 0;                         // the first columns of a head, which are rotated
   std::vector<float> inverse_frequencies{};  // [width / 2], scaling applied
   double attention_factor = 1;               // multiplies cos and sin
   double theta = 0;  // the base, which "dynamic" scaling raises for texts longer than the model's
@@ -49,7 +49,7 @@ struct RelativeConfig {
   int64_t max_distance = 0;
 };
 
-/// A mixture of heads: every row chooses, of the routed heads, those that it uses.
+/// Routed heads (mixture of heads): every row uses a subset of them, chosen by a router.
 struct RoutingConfig {
   int64_t active = 0;            // how many
   std::vector<int32_t> heads{};  // [R], index of each routed head, or -1 if it was pruned
@@ -108,7 +108,7 @@ struct ModelConfig {
   bool parallel = false;  // attention and feed-forward read the same input (GPT-NeoX)
   bool qk_norm = false;   // queries and keys are normalised per head (Qwen3)
   bool projection_bias = true, output_bias = true, feed_forward_bias = true;
-  bool gated = false;  // the feed-forward layer: down(activation(gate(x)) * up(x))
+  bool glu = false;  // the feed-forward layer: down(activation(gate(x)) * up(x))
   Activation activation = Activation::gelu;
 
   StackConfig encoder{};  // no layers: there is none

@@ -1,4 +1,4 @@
-// Patterns of attention that are set by hand: heads that have them need no queries and no keys.
+// Fixed attention patterns. Heads with such a pattern have no queries and no keys.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace headwise {
 
-/// What a row of a fixed head looks at. A row that has no such token gets nothing from the head.
+/// What a row of a fixed head attends to. Where there is no such token, the head output is 0.
 struct FixedPattern {
   enum class Kind {
     previous,  // the token before it

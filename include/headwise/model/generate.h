@@ -1,4 +1,4 @@
-// Writing text with a model: greedy, by drawing, or by beam search, with a key/value cache.
+// Text generation: greedy, by sampling, or by beam search, with a key/value cache.
 #pragma once
 
 #include <cstdint>

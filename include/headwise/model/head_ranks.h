@@ -1,4 +1,4 @@
-// How many directions a head compares queries and keys in.
+// The effective rank of the query-key product of each head.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,8 @@
-// A transformer from a Hugging Face folder: its forward pass, with every head gateable and
-// observable.
+// A transformer from a Hugging Face folder. Every head of its forward pass can be gated and
+// observed.
 //
-// Batches are ragged: rows of all texts lie one after the other, and there is no padding. Letters:
-// B texts, T rows of all of them, C width, H heads of one attention, V vocabulary.
+// Batches are ragged: the tokens of all sequences lie one after the other, without padding.
+// Letters: B sequences, T tokens of all of them, C width, H heads of one attention, V vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace headwise {
 
-/// Token ids of several texts, one after the other.
+/// Token ids of several sequences, one after the other.
 struct TokenBatch {
   std::vector<int32_t> ids{};
   std::vector<int32_t> types{};        // of sentence pairs; empty: all 0
@@ -31,7 +31,7 @@ struct TokenBatch {
   void add(std::span<const int32_t> text, std::span<const int32_t> text_types = {});
   /// Throws Error unless offsets and types fit the ids.
   void check() const;
-  int64_t texts() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t sequences() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t rows() const { return offsets.back(); }
 };
 
@@ -61,35 +61,37 @@ struct HeadIndex {
   bool operator==(const HeadIndex&) const = default;
 };
 
-/// Called by a forward pass. Each function may be left as it is.
+/// Hooks of a forward pass. The default of each does nothing.
 class ForwardObserver {
  public:
   virtual ~ForwardObserver() = default;
 
-  /// Whether it looks at heads, as it does unless it says otherwise: then a mixture of heads
-  /// computes all of them for all rows. Otherwise the next two need not be called.
+  /// Whether the observer needs heads (default: true). If so, routed heads are computed for all
+  /// rows. If not, the next two hooks may be skipped.
   virtual bool wants_heads() const;
 
-  /// Before an attention: the observer that its kernel shall add to, or null.
-  virtual AttentionObserver* watch(const AttentionSite& site, const Attention& attention);
+  /// Called before an attention. Returns the observer for its kernel, or null.
+  virtual AttentionObserver* attention_observer(const AttentionSite& site,
+                                                const Attention& attention);
 
-  /// After it: z [T, H, Dv] are the outputs of the heads after gates, and may be changed;
-  /// lse [T, H] as attention_forward gave it.
-  virtual void attended(const AttentionSite& site, const Attention& attention,
-                        const MultiHeadAttention& layer, View<float, 3> z,
-                        View<const float, 2> lse);
+  /// Called after an attention. z [T, H, Dv] are the head outputs after gates; the hook may change
+  /// them. lse [T, H] is that of attention_forward.
+  virtual void on_z(const AttentionSite& site, const Attention& attention,
+                    const MultiHeadAttention& layer, View<float, 3> z, View<const float, 2> lse);
 
-  /// What an attention is about to add to the residual stream, [T, C]: only for those who want it,
-  /// since the sum is then computed apart.
-  virtual bool wants_projected() const;
-  virtual void projected(const AttentionSite& site, View<const float, 2> rows);
+  /// The output [T, C] of an attention, before it is added to the residual stream. Called only if
+  /// wants_attn_out() is true, because it costs a separate pass.
+  virtual bool wants_attn_out() const;
+  virtual void on_attn_out(const AttentionSite& site, View<const float, 2> rows);
 
-  /// Whether states behind the last attention are wanted. If not, Model::hidden leaves out the last
-  /// feed-forward layer, gives back no rows, and does not call `reached` for the last layer.
+  /// Whether hidden states after the last attention are needed. If not, Model::forward skips the
+  /// last feed-forward layer, returns no rows, and does not call `on_resid_post` for the last
+  /// layer.
   virtual bool wants_hidden() const;
 
-  /// The rows [T, C] after the embedding (layer -1) and after each layer, before a final norm.
-  virtual void reached(Side side, int64_t layer, View<const float, 2> rows);
+  /// The residual stream [T, C] after the embedding (layer -1) and after each layer, before a final
+  /// norm.
+  virtual void on_resid_post(Side side, int64_t layer, View<const float, 2> rows);
 };
 
 struct ForwardOptions {
@@ -98,7 +100,7 @@ struct ForwardOptions {
   ForwardObserver* observer = nullptr;
 };
 
-/// Rows that a pass gave back.
+/// Rows returned by a forward pass.
 struct Activations {
   Buffer buffer{};
   View<float, 2> rows{};
@@ -109,13 +111,13 @@ struct Activations {
 
 struct LoadOptions {
   bool allow_nonfinite = false;   // NaN or infinity among the weights
-  bool allow_unexpected = false;  // tensors that the architecture does not know
+  bool allow_unexpected = false;  // tensors unknown to the architecture
   ConfigOptions config{};
 };
 
-/// The source of a decoder's cross attention, and what the decoder has seen so far.
+/// State of step-by-step decoding: the encoded source and the key/value caches.
 class DecoderState;
-class VariantPass;
+class PatchedForward;
 
 class Model {
  public:
@@ -136,31 +138,31 @@ class Model {
 
   /// The last hidden states [T, C], after the final norm where there is one; no rows if the
   /// observer wants none. For encoder-decoders: of the encoder.
-  Activations hidden(const TokenBatch& batch, const ForwardOptions& options = {}) const;
+  Activations forward(const TokenBatch& batch, const ForwardOptions& options = {}) const;
 
   /// The same of the decoder, `target` being its input; text b of both belong together.
-  Activations hidden(const TokenBatch& source, const TokenBatch& target,
-                     const ForwardOptions& options = {}) const;
+  Activations forward(const TokenBatch& source, const TokenBatch& target,
+                      const ForwardOptions& options = {}) const;
 
-  /// What the output layer makes of hidden states: [rows, V], [rows, labels] or [rows, 2]. Which
-  /// rows: see output_rows. Throws Error if the model has none.
+  /// Applies the output layer to hidden states: [rows, V], [rows, labels] or [rows, 2].
+  /// output_rows() names the rows. Throws Error if the model has no output layer.
   Activations output(View<const float, 2> hidden) const;
   int64_t output_width() const;  // 0: no output layer
 
-  /// -log softmax(output(hidden))[targets] of each row; never all outputs at once.
+  /// -log softmax(output(hidden))[targets] of each row. Never stores all outputs at once.
   void output_losses(View<const float, 2> hidden, std::span<const int32_t> targets,
                      std::span<double> losses) const;
 
-  /// The rows of a batch that the output layer is for: all, or one per text.
+  /// The rows of a batch that the output layer reads: all, or one per sequence.
   std::vector<int64_t> output_rows(std::span<const int64_t> offsets) const;
 
-  /// The static vectors of tokens, [tokens, embedding width], without positions.
+  /// Word embeddings of tokens, [tokens, embedding width], without positions.
   Activations word_embeddings(Side side, std::span<const int32_t> ids) const;
 
-  /// Of causal LMs: how what is added to the residual stream changes the logit of a token beside
-  /// the mean of all logits, with the scale of the final norm held fixed. `rows` [T, C] are those
-  /// before the final norm, `tokens` [T] one for each; the change is the scalar product with the
-  /// result [T, C].
+  /// Causal LMs: directions for direct logit attribution. The scalar product of row t of the result
+  /// [T, C] with a vector added to the residual stream is the change of the logit of tokens[t],
+  /// relative to the mean of all logits. The scale of the final norm is held fixed. `rows` [T, C]
+  /// is the residual stream before the final norm.
   Activations logit_directions(View<const float, 2> rows, std::span<const int32_t> tokens) const;
 
   /// Decoding step by step. `texts` sequences, of at most `capacity` tokens each, the same number
@@ -169,12 +171,12 @@ class Model {
                      const ForwardOptions& options = {}) const;
 
   /// Appends tokens to the sequences of a state; gives the hidden states of the new rows. A state
-  /// is of no more use after an observer threw in the midst of a step.
+  /// is invalid after an observer threw during a step.
   Activations step(const TokenBatch& tokens, DecoderState& state,
                    const ForwardOptions& options = {}) const;
 
  private:
-  friend class VariantPass;  // src/model/variant_pass.h
+  friend class PatchedForward;  // src/model/patched_forward.h
   struct Parts;
   explicit Model(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
@@ -186,10 +188,10 @@ class DecoderState {
   DecoderState& operator=(DecoderState&&) noexcept;
   ~DecoderState();
 
-  int64_t texts() const;
+  int64_t sequences() const;
   int64_t length(int64_t text) const;
 
-  /// Sequence b becomes a copy of what sequence from[b] was.
+  /// Sequence b becomes a copy of the former sequence from[b].
   void reorder(std::span<const int64_t> from);
 
  private:

@@ -7,8 +7,8 @@
 //   output:   out = z Wo' + bo
 //
 // Letters: T rows of x, S rows of the source (x itself in self attention), C width, Cs width of
-// the source, H query heads, K key/value heads, D head width, Dv value width. Rows of all sequences
-// lie one after the other; which belong together is said by the offsets given to attend.
+// the source, H query heads, K key/value heads, D head width, Dv value width. The rows of all
+// sequences lie one after the other; the offsets given to attend separate them.
 //
 // The last F heads may have fixed patterns. They have values and a part of the output projection,
 // but no queries, and key/value heads that only they read have no keys.
@@ -63,7 +63,7 @@ struct MultiHeadAttentionShape {
   bool operator==(const MultiHeadAttentionShape&) const = default;
 };
 
-/// Throws Error for a config that is no layer.
+/// Throws Error for an invalid config.
 MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config);
 
 struct AttentionCount {
@@ -149,19 +149,20 @@ struct HeadGroup {
 
 class MultiHeadAttention {
  public:
-  /// What the steps of one forward and one backward hand on. Reused for other inputs and layers, it
-  /// allocates only to grow. The views are the latest step's, and the caller may write to them.
+  /// Intermediate results of one forward and one backward. It can be reused for other inputs and
+  /// layers and allocates only to grow. The views belong to the latest step; the caller may write
+  /// to them.
   struct Pass {
     View<float, 3> q, k, v;  // of project: [T, H, D], [S, K, D], [S, K, Dv]; of fixed heads only v
     View<float, 3> z;        // room for attend: [T, H, Dv], the outputs of the heads
     View<float, 2> lse;      // room for attend: [T, H]
-    View<float, 2> some;     // of output_some: z of its rows, [R, H Dv]
+    View<float, 2> some;     // of output_rows: z of its rows, [R, H Dv]
     View<float, 3> dz;       // of backward_output
     View<float, 3> dq, dk, dv;  // of backward_attend
 
-    // where the views look
+    // memory of the views
     Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads, dvalues;
-    Buffer some_heads, some_dheads;
+    Buffer row_heads, row_dheads;
   };
 
   struct InputGradients {
@@ -175,7 +176,7 @@ class MultiHeadAttention {
   struct WeightGradients {
     MultiHeadAttentionWeights* to = nullptr;
     bool matrices = true, biases = true;  // which of them are wanted
-    bool blank = false;                   // those of matrices are all 0, which need not be read
+    bool grad_is_zero = false;            // gradients of matrices are all 0 and may be overwritten
 
     View<float, 2> matrix(View<float, 2> (MultiHeadAttentionWeights::*of)() const) const {
       return to == nullptr || !matrices ? View<float, 2>() : (to->*of)();
@@ -185,11 +186,11 @@ class MultiHeadAttention {
     }
   };
 
-  /// Packed weights are copied in the order that products read them, once: what is written to
-  /// weights() later does not count. Plain ones are read as they are, for training. Results are the
-  /// same.
+  /// Packed weights are copied once into the order in which the matmul reads them: later writes to
+  /// weights() have no effect. Plain weights are read in place, for training. Both give the same
+  /// results.
   enum class Weights { packed, plain };
-  explicit MultiHeadAttention(MultiHeadAttentionWeights weights, Weights how = Weights::packed);
+  explicit MultiHeadAttention(MultiHeadAttentionWeights weights, Weights storage = Weights::packed);
 
   /// x [T, C]; source [S, Cs] in cross attention, none in self attention. Their columns are
   /// contiguous.
@@ -199,15 +200,15 @@ class MultiHeadAttention {
   void project_source(View<const float, 2> source, Pass& pass) const;
   void project_queries(View<const float, 2> x, Pass& pass) const;
 
-  /// Self attention of which only some rows [R, C] of x [T, C] are wanted: keys and values of all,
-  /// queries of those. There is no way back from it.
-  void project_some(View<const float, 2> x, View<const float, 2> some, Pass& pass) const;
+  /// Self attention for a subset of rows [R, C] of x [T, C]: keys and values of all rows, queries
+  /// of the subset. It has no backward pass.
+  void project_rows(View<const float, 2> x, View<const float, 2> some, Pass& pass) const;
 
-  /// `how` says everything but q, k, v and kv_head, which the layer fills in.
-  void attend(Attention how, Pass& pass, AttentionObserver* observer = nullptr) const;
+  /// The layer fills in q, k, v and kv_head of `params`.
+  void attend(Attention params, Pass& pass, AttentionObserver* observer = nullptr) const;
 
   /// The same over the keys and values of a cache, which ends with those of this pass.
-  void attend(Attention how, Pass& pass, const KvCache& cache,
+  void attend(Attention params, Pass& pass, const KvCache& cache,
               AttentionObserver* observer = nullptr) const;
 
   /// What attend computes: `all` has q of the learned heads, k and v of the layer, gates of all
@@ -221,22 +222,22 @@ class MultiHeadAttention {
   void output(const Pass& pass, View<float, 2> out, Epilogue epilogue = {}) const;
 
   /// The same for some rows alone, given in increasing order: out [R, C].
-  void output_some(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
+  void output_rows(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
                    Epilogue epilogue = {}) const;
 
-  /// All three, for those who need nothing in between.
-  void forward(View<const float, 2> x, View<const float, 2> source, const Attention& how,
+  /// project, attend and output in one call.
+  void forward(View<const float, 2> x, View<const float, 2> source, const Attention& params,
                Pass& pass, View<float, 2> out, const Epilogue& epilogue = {}) const;
 
-  /// The mirror of output, attend, project: `how`, x and source are what those were given, and what
-  /// the caller did to q and k must be undone to dq and dk between the last two. The mirror of
-  /// output_some takes the same rows; the others count as rows without a gradient. Of `more`, the
+  /// The mirror of output, attend, project: `params`, x and source are what those were given, and
+  /// what the caller did to q and k must be undone to dq and dk between the last two. The mirror of
+  /// output_rows takes the same rows; the others count as rows without a gradient. Of `more`, the
   /// layer fills in dq, dk, dv.
   void backward_output(View<const float, 2> dout, Pass& pass,
                        const WeightGradients& gradients) const;
-  void backward_output_some(std::span<const int64_t> rows, View<const float, 2> dout, Pass& pass,
+  void backward_output_rows(std::span<const int64_t> rows, View<const float, 2> dout, Pass& pass,
                             const WeightGradients& gradients) const;
-  void backward_attend(Attention how, Pass& pass, AttentionGradients more = {}) const;
+  void backward_attend(Attention params, Pass& pass, AttentionGradients more = {}) const;
   void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
                         const InputGradients& inputs, const WeightGradients& gradients) const;
 

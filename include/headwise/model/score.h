@@ -1,4 +1,4 @@
-// How surprised a language model is by a text: negative log probabilities of its tokens, in nats.
+// Negative log likelihood of the tokens of a text, in nats.
 #pragma once
 
 #include <vector>

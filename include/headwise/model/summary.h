@@ -1,5 +1,4 @@
-// What a folder holds, told without loading its weights: from config.json and the headers of the
-// tensors.
+// A summary of a model folder from config.json and the tensor headers, without loading weights.
 #pragma once
 
 #include <cstdint>

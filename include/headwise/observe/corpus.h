@@ -1,4 +1,4 @@
-// Texts that heads are watched on.
+// The texts that heads are measured on.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ObservedText {
   const RareItem* rare = nullptr;         // or none
 };
 
-/// Texts that are run over with the same watchers.
+/// Texts that share the same metrics.
 struct ObservedCorpus {
   std::string name{};
   std::vector<ObservedText> texts{};

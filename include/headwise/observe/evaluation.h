@@ -1,4 +1,4 @@
-// What a model is judged by: a loss, and the examples that it is taken over.
+// The evaluation of a model: a loss and its examples.
 //
 // docs/measures.md says what each loss is.
 #pragma once
@@ -30,9 +30,9 @@ std::string_view to_string(LossTask task);
 /// By its name; throws Error that lists the names.
 LossTask loss_task(std::string_view name);
 
-/// What a model is judged by unless something else is asked for: lm of causal models, mlm of those
-/// with such an output, else fidelity, which needs no labels.
-LossTask natural_loss(const ModelConfig& config);
+/// The default loss: lm for causal models, mlm for models with such an output, else fidelity, which
+/// needs no labels.
+LossTask default_task(const ModelConfig& config);
 
 /// Whether L is Σ loss / Σ tokens.
 inline bool scores_tokens(LossTask task) {
@@ -42,9 +42,9 @@ inline bool scores_tokens(LossTask task) {
 struct EvaluationSet {
   LossTask task = LossTask::fidelity;
 
-  /// As training reads them, but what masked LM hides is hidden already: there is no masking.
-  /// Fidelity has texts alone, and of an encoder-decoder may have targets, whose hidden states are
-  /// then those that count.
+  /// Examples as training reads them, except that the masks of masked LM are already applied.
+  /// Fidelity has texts without labels. For an encoder-decoder it may have targets; the loss then
+  /// uses the decoder's hidden states.
   Examples examples{};
 
   /// Of each example, the positions of its tokens that are scored: the hidden ones, or a sample.
@@ -92,11 +92,11 @@ struct SplitExamples {
 };
 SplitExamples split_examples(const EvaluationSet& set);
 
-/// Leaves this share of the tokens that are scored, at least one, chosen by the seed. Throws Error
+/// Keeps this share of the scored tokens, at least one, chosen by the seed. Throws Error
 /// for losses that are not of tokens, and unless 0 < share <= 1.
 void sample_positions(EvaluationSet& set, double share, uint64_t seed);
 
-/// Leaves `count` examples in their order, chosen by the seed; all if there are no more.
+/// Keeps `count` examples in their order, chosen by the seed, or all if there are fewer.
 void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed);
 
 }  // namespace headwise

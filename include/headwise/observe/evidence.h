@@ -1,4 +1,4 @@
-// What every head was seen to do, in numbers: the content of evidence.json.
+// Measured numbers about every head: the content of evidence.json.
 //
 // docs/formats.md describes the file; docs/measures.md says what each number means.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace headwise {
 
-/// An interval that holds the true value in 95 of 100 cases.
+/// A 95 % confidence interval.
 struct ConfidenceInterval {
   double low = 0, high = 0;
   bool operator==(const ConfidenceInterval&) const = default;
@@ -24,7 +24,8 @@ struct Measure {
   double value = 0;
   int64_t n = 0;  // 0: not of a sample, such as a rank of its weights
   std::optional<ConfidenceInterval> interval{};
-  std::optional<double> baseline{};  // what needs no head: the best fixed offset, the nearest name
+  std::optional<double>
+      baseline{};  // the score of a trivial predictor: the best fixed offset, the nearest name
   bool operator==(const Measure&) const = default;
 };
 
@@ -32,8 +33,7 @@ struct Measure {
 /// objects in the file.
 class Measures {
  public:
-  /// Overwrites one of the same name. What was not measured, a value that is no number, is left
-  /// out.
+  /// Overwrites a measure of the same name. NaN (not measured) is left out.
   void add(const std::string& name, const Measure& measure);
 
   const Measure* find(std::string_view name) const;  // null: not measured
@@ -94,7 +94,7 @@ struct LayerEvidence {
   bool operator==(const LayerEvidence&) const = default;
 };
 
-/// Heads that were closed together.
+/// Heads that were ablated together.
 struct GroupEvidence {
   std::string name{};
   std::vector<std::string> heads{};
@@ -113,7 +113,7 @@ struct Evidence {
     bool operator==(const CorpusIdentity&) const = default;
   };
   std::map<std::string, CorpusIdentity> corpora{};  // "text", "treebank", "coreference", "data"
-  std::map<std::string, std::string> options{};     // what was asked for, by name
+  std::map<std::string, std::string> options{};     // the options of the observation, by name
   std::vector<std::string> finished{};              // parts that are in here, in their order
 
   std::vector<HeadEvidence> heads{};

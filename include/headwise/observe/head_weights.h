@@ -1,4 +1,4 @@
-// What can be said about heads from their weights alone.
+// Measures of heads that need only their weights.
 #pragma once
 
 #include <limits>
@@ -17,8 +17,7 @@ std::span<const std::string_view> weight_measures();
 
 /// Adds qk_rank, ov_rank and copying of every head of `evidence`, and of pairs subspace_overlap and
 /// principal_angle (q, k, v, o; of one attention) and composition (q, k, v; of heads of an earlier
-/// layer and a later one). The seed is that of the random matrices beside which composition is
-/// seen.
+/// layer and a later one). `seed` draws the random matrices that composition is compared with.
 void observe_weights(const Model& model, uint64_t seed, Evidence& evidence);
 
 /// What the subspaces of one projection of two heads have in common; NaN where a head has no such

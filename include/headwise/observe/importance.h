@@ -1,5 +1,5 @@
-// How much heads matter: what a loss does when they are closed, alone and together, and how it
-// hangs on their gates.
+// Importance of heads: the change of a loss when heads are ablated, alone and together, and its
+// gradient with respect to their gates.
 //
 // docs/measures.md says what each number means.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace headwise {
 
-/// What the interval of a head's ablation says about it.
+/// The importance class of a head, from the interval of its ablation.
 enum class Standing {
   essential,    // the loss rises by more than is tolerated
   harmful,      // it falls
@@ -28,17 +28,17 @@ enum class Standing {
 };
 std::string_view to_string(Standing standing);
 
-/// Under fidelity no head can do harm.
+/// Under fidelity no head is harmful.
 Standing standing(const ConfidenceInterval& interval, double tolerance, LossTask task);
 
 inline constexpr double kUsualTolerance = 0.005;
 
-/// How much the loss may rise: this share of it, or for fidelity, which is 0 for the model itself,
-/// this much.
+/// The tolerated rise of the loss: `share` of the loss, or for fidelity, which is 0 for the
+/// unchanged model, `share` itself.
 double tolerance_of(LossTask task, double loss, double share = kUsualTolerance);
 
-/// The share that the ablations of an evidence raced for, else the usual one. Throws Error for what
-/// is none.
+/// The tolerance of the adaptive ablations of an evidence, else the default. Throws Error for an
+/// invalid value.
 double tolerated_share(const Evidence& evidence);
 
 struct NamedHeads {
@@ -54,35 +54,37 @@ struct ImportanceOptions {
   std::vector<int64_t> heads{};  // those that are measured; empty: all
   std::vector<float> gates{};    // [heads] of the model that is measured; empty: all 1
 
-  /// Stop spending examples on a head once its standing at this tolerance (see tolerance_of) has
-  /// settled. None: every head gets all.
-  std::optional<double> race{};
+  /// Adaptive ablation: stop adding examples for a head once its standing at this tolerance (see
+  /// tolerance_of) is decided. None: every head gets all examples.
+  std::optional<double> adaptive_tolerance{};
 
   /// Spend examples and draws only while they can change a conclusion. None: all of them.
   struct Adaptive {
     double passes = std::numeric_limits<double>::infinity();  // of ablations that may be spent
     int64_t gradient_examples = 32;                           // a sample for gradients
     int64_t group_examples = 32;                              // likewise for groups
-    /// Examples of the same task for heads that the set leaves undecided, or none. With `race`.
+    /// Further examples of the same task for heads that the set leaves undecided, or none. Needs
+    /// `adaptive_tolerance`.
     const EvaluationSet* more = nullptr;
   };
   std::optional<Adaptive> adaptive{};
 
-  /// Closed together; each beside halves of it, and as many heads at random.
+  /// Groups that are ablated together, each compared with halves of it and with as many random
+  /// heads.
   std::vector<NamedHeads> groups{};
   bool layers = false;  // every attention as a group, without halves and random heads
 
   /// Synergy of pairs of heads: of one attention, or of all.
   enum class Pairs { none, attention, all } pairs = Pairs::none;
 
-  const Tokenizer* tokenizer = nullptr;  // that writes translations, for their BLEU; or none
+  const Tokenizer* tokenizer = nullptr;  // decodes translations for BLEU; or none
 
   int64_t draws = 20;        // of halves and of random heads
   int64_t resamples = 1000;  // of the bootstrap
   uint64_t seed = 0;
   LoadOptions load{};  // of the model, which gradients read once more
 
-  /// The step that is under way ("gradient", "ablation", "translation", "groups", "pairs"), work
+  /// The current step ("gradient", "ablation", "translation", "groups", "pairs"), work
   /// done and all of it. May throw to stop.
   std::function<void(std::string_view step, int64_t done, int64_t total)> progress{};
 };
@@ -91,8 +93,8 @@ struct ImportanceOptions {
 /// ablation_mean, with the examples that each got as n; to its loss, unless only gradients are
 /// asked for; to its groups ablation_zero,
 /// and of named ones ablation_zero_half, ablation_zero_random and above_random; to its pairs
-/// synergy. `folder` is the model's. Heads that the loss does not look at are left out, of groups
-/// too. Returns the work of all ablations, in forward passes over the set. Throws Error if the
+/// synergy. `folder` is the model's. Heads that do not affect the loss are left out, also of
+/// groups. Returns the cost of all ablations in forward passes over the set. Throws Error if the
 /// examples do not fit the model.
 double observe_importance(const Model& model, const std::filesystem::path& folder,
                           const EvaluationSet& set, const ImportanceOptions& options,

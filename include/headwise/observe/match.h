@@ -1,4 +1,4 @@
-// Which head of one model does what a head of another one does.
+// Matches the heads of two models by their attention.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct LayerMatch {
   std::string layer{};               // "L3"; over all layers "all", or "enc", "dec", "cross"
   std::vector<HeadMatch> matches{};  // in the order of the heads of the first model
   double mean = 0;                   // of js over the matches
-  double random_mean = 0;            // what an assignment by chance would have
+  double random_mean = 0;            // of a random assignment
   bool operator==(const LayerMatch&) const = default;
 };
 
@@ -43,10 +43,10 @@ struct MatchOptions {
   std::function<void(int64_t done, int64_t total)> progress{};
 };
 
-/// Both models read the texts of the corpus. Of layers with other numbers of heads as many are
-/// matched as the smaller one has; a pair that never sees a key in the same row counts as one that
-/// has nothing in common. Throws Error if the models cannot read the same texts, or have no
-/// attention in common.
+/// Both models read the texts of the corpus. If two layers differ in the number of heads, as many
+/// heads are matched as the smaller one has. A pair that shares no visible key gets the largest
+/// divergence. Throws Error if the models cannot read the same texts, or have no attention in
+/// common.
 ModelMatch match_heads(const Model& a, const Model& b, const ObservedCorpus& corpus,
                        const MatchOptions& options = {});
 

@@ -17,9 +17,8 @@ class HeadOutputMeans : public ForwardObserver {
   explicit HeadOutputMeans(const Model& model);
 
   bool wants_hidden() const override { return false; }
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override;
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2> lse) override;
 
   int64_t rows(int64_t head) const { return rows_[head]; }
   /// [heads of the model][Dv]; zeros without rows.
@@ -53,14 +52,14 @@ class ReplacedHeads : public ForwardObserver {
   void show(ForwardObserver* next) { next_ = next; }
 
   bool wants_heads() const override { return true; }
-  AttentionObserver* watch(const AttentionSite& site, const Attention& attention) override;
-  void attended(const AttentionSite& site, const Attention& attention,
-                const MultiHeadAttention& layer, View<float, 3> z,
-                View<const float, 2> lse) override;
-  bool wants_projected() const override;
-  void projected(const AttentionSite& site, View<const float, 2> rows) override;
+  AttentionObserver* attention_observer(const AttentionSite& site,
+                                        const Attention& attention) override;
+  void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
+            View<float, 3> z, View<const float, 2> lse) override;
+  bool wants_attn_out() const override;
+  void on_attn_out(const AttentionSite& site, View<const float, 2> rows) override;
   bool wants_hidden() const override;
-  void reached(Side side, int64_t layer, View<const float, 2> rows) override;
+  void on_resid_post(Side side, int64_t layer, View<const float, 2> rows) override;
 
  private:
   std::span<const HeadOutput> outputs_;

@@ -1,4 +1,4 @@
-// Watches a model at work, and writes down what every head was seen to do.
+// Runs a model over data and measures every head.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 
 namespace headwise {
 
-/// What heads are watched on. Everything may be empty.
+/// The data for measuring heads. Everything may be empty.
 struct ObserveData {
   ObservedCorpus corpus{};
   std::vector<TreeSentence> treebank{};
   std::vector<CoreferenceItem> coreference{};
 
-  /// What shows how much heads matter, and the folder of the model, which gradients are read from.
+  /// The evaluation set for importance, and the model's folder, which gradients load.
   std::optional<EvaluationSet> evaluation{};
   std::filesystem::path folder{};
 };
@@ -37,24 +37,24 @@ struct ObserveOptions {
   bool probes = true;                     // built-in sentences and repeated sequences
   bool all_pairs = false;                 // js between layers, too
   std::vector<HeadIndex> only{};          // the heads to write down; empty: all
-  std::vector<float> gates{};             // [heads] of the model that is watched; empty: all 1
+  std::vector<float> gates{};             // [heads]; empty: all 1
   std::vector<HeadOutput> replaced{};     // outputs of heads of that model that are mean-ablated
   std::optional<ProbeLexicon> lexicon{};  // of the probes; none: English
   uint64_t seed = 0;
   /// Its heads, gates, seed and progress are those of the observation.
   ImportanceOptions importance{};
 
-  /// Called as the work goes on, with the part that it is at; may throw to stop.
+  /// Progress within the current part. May throw to stop.
   std::function<void(const std::string& part, int64_t done, int64_t total)> progress{};
-  /// Called after every part with all that is known by then.
+  /// Called after every part with the evidence so far.
   std::function<void(const Evidence& so_far)> saved{};
 };
 
-/// The heads of a model, and nothing about them yet.
+/// Evidence with the heads of a model and no measures.
 Evidence no_evidence(const Model& model);
 
-/// Measures whatever the data allow and `so_far` has not finished. Without a tokenizer nothing is
-/// known about words. Throws Error for mean-ablated heads where importance is asked for: ablations
+/// Measures all parts that the data allow and that `so_far` has not finished. Measures of words
+/// need a tokenizer. Throws Error for mean-ablated heads where importance is asked for: ablations
 /// begin with a model whose heads only have gates.
 Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
                  const ObserveOptions& options = {}, Evidence so_far = {});

@@ -1,4 +1,4 @@
-// Learns which heads a model can do without, by gates that close while it is trained.
+// Chooses heads by learned gates: training drives the gates of removable heads to 0.
 //
 // docs/prune.md says how, and why so.
 #pragma once

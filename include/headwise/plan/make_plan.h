@@ -1,4 +1,4 @@
-// Decides which heads go: in an order, until a budget is met, within constraints.
+// Chooses the heads to remove: in an order, until a budget is met, within constraints.
 //
 // docs/plan.md says what each order, budget and constraint means.
 #pragma once
@@ -19,14 +19,14 @@
 
 namespace headwise {
 
-/// Which heads go first.
+/// The order in which heads are removed.
 enum class HeadOrder {
-  gradient,     // those with the smallest gradient
-  ablation,     // those whose ablation adds least to the loss
-  entropy,      // those that spread their weight most
-  random,       // any: the control
-  twins_first,  // those that another head can stand in for, then the others; both by importance
-  greedy,       // those that are missed least once the others have gone: measured again and again
+  gradient,         // those with the smallest gradient
+  ablation,         // those whose ablation adds least to the loss
+  entropy,          // those that spread their weight most
+  random,           // any: the control
+  redundant_first,  // redundant heads first, then the others; both by importance
+  greedy,  // lowest ablation given the heads already removed; measured again after each step
 };
 std::string_view to_string(HeadOrder order);
 
@@ -60,7 +60,7 @@ struct PlanOptions {
   uint64_t seed = 0;
 };
 
-/// What a verdict does not say. Without any, plans come from the verdict alone.
+/// Data beyond the verdict. Without it, the plan uses the verdict alone.
 struct PlanData {
   std::filesystem::path folder{};  // of the model; for numbers of weights, `uniform`, and `model`
   const Model* model = nullptr;    // what `speedup` times

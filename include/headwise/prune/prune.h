@@ -1,4 +1,4 @@
-// Cuts heads out of a model, and writes a folder that still loads.
+// Removes heads from a model and writes a folder that still loads.
 //
 // docs/prune.md says what each form is for, and what loads it.
 #pragma once
@@ -25,11 +25,11 @@ enum class PruneForm {
 std::string_view to_string(PruneForm form);
 PruneForm prune_form(std::string_view name);  // throws Error that lists the names
 
-/// What is done about what dropped heads said.
+/// Compensation for the outputs of removed heads.
 enum class Compensation {
   none,
-  mean,           // what they say in the mean is added to the output bias
-  least_squares,  // the output projection of the kept heads says as much of it as it can
+  mean,           // adds their mean output to the output bias
+  least_squares,  // fits the output projection of the kept heads to the missing output
 };
 std::string_view to_string(Compensation compensation);
 Compensation compensation(std::string_view name);  // throws Error that lists the names
@@ -41,15 +41,15 @@ struct PruneOptions {
   /// texts that it was not fitted to.
   std::optional<double> ridge{};
 
-  /// What the proof is run on, and compensation is measured on. None: random ids, which is refused
-  /// where something is measured. Encoder-decoders have a target for each source.
+  /// Token ids for the equivalence check and for compensation. None: random ids, which compensation
+  /// refuses. Encoder-decoders have a target for each source.
   TokenBatch source{}, target{};
   uint64_t seed = 0;  // of random ids
   LoadOptions load{};
   std::string order{};  // that chose the heads ("ablation", "gates"), for the model card
 
-  /// Called with the folder of the pruned model after the proof, before it gets its name: what is
-  /// done to it there is part of it, or nothing is left if this throws.
+  /// Called with the folder of the pruned model after the check and before it is renamed to `out`.
+  /// Changes become part of it; if this throws, nothing is left.
   std::function<void(const std::filesystem::path& folder)> finish{};
 
   /// Called with the finished model, before its folder gets its name. Adds what it measures to the
@@ -67,7 +67,7 @@ struct PrunedModel {
   Model model;
 };
 
-/// Throws Error if the architecture cannot have the form, whatever heads are dropped.
+/// Throws Error if the architecture does not support the form.
 void check_form(const Model& model, const std::filesystem::path& folder, PruneForm form,
                 const LoadOptions& load = {});
 

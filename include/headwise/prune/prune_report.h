@@ -15,7 +15,7 @@
 namespace headwise {
 
 /// How far a pruned model is from what it was meant to be.
-struct PruneProof {
+struct EquivalenceCheck {
   double max_difference = 0;  // of last hidden states, relative to the largest of them
   int64_t texts = 0, tokens = 0;
   bool random_ids = false;
@@ -41,7 +41,7 @@ struct PruneReport {
   std::string order{};                 // that chose them; empty: they were named
   bool recovered = false;
   ModelState before{}, after{};
-  PruneProof proof{};
+  EquivalenceCheck proof{};
   std::optional<LossEvidence> cut{};  // the loss before recovery
   std::vector<SpeedComparison> speed{};
 };

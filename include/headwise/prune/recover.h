@@ -1,4 +1,4 @@
-// Trains a pruned model a little further, so that it does again what it did before.
+// Recovers a pruned model by fine-tuning.
 #pragma once
 
 #include <filesystem>

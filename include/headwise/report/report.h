@@ -27,7 +27,7 @@ std::string report_data(const std::map<std::string, std::string>& texts);
 /// in it stay text. `live`: the page talks to the server that it came from.
 std::string report_page(std::string_view data, bool live = false);
 
-/// What all heads look at in a few texts of the corpus, as JSON: samples.json of a study.
+/// What all heads attend to in a few texts of the corpus, as JSON: samples.json of a study.
 std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
                         const ObservedCorpus& corpus);
 

@@ -25,7 +25,7 @@
 
 namespace headwise {
 
-/// What a study is of.
+/// The input of a study.
 struct StudyInput {
   const Model& model;
   const Tokenizer* tokenizer = nullptr;
@@ -39,14 +39,14 @@ struct StudyInput {
   /// Examples of the same task that show what the plan costs, and where they are from.
   std::optional<EvaluationSet> held_out{};
   std::string held_out_source{};
-  /// Further examples for heads that the texts leave undecided, if the budget is above the usual
-  /// one. None: the texts have to do.
+  /// Further examples for heads that the texts leave undecided, used with a budget above the
+  /// default. None: only the texts are used.
   std::optional<EvaluationSet> more{};
   /// The model, corpora and options that the evidence is to name.
   Evidence identity{};
 };
 
-/// What is under way.
+/// Progress of a study.
 struct StudyProgress {
   std::string_view stage{};
   int64_t done = 0, total = 0;            // of the stage's work, in any unit

@@ -1,6 +1,5 @@
-// Built-in probes: texts made from a small grammar and a lexicon, with what a head could know about
-// them. Nothing but a tokenizer is needed to ask a model about syntax, pronouns, rare words and
-// semantic fields.
+// Built-in probes: synthetic texts from a small grammar and a lexicon, with known answers about
+// syntax, pronouns, rare words and semantic fields. They need only a tokenizer.
 //
 // Every text is a function of the lexicon, the seed and its number: more of them begin with the
 // same ones.
@@ -18,7 +17,7 @@
 
 namespace headwise {
 
-/// How many of each kind are enough for intervals of a few percent.
+/// The default number of each kind, enough for intervals of a few percent.
 inline constexpr int64_t kProbeCount = 400;
 
 /// The words of a language by class, as docs/probes.md describes them. The grammar is that of
@@ -27,7 +26,7 @@ class ProbeLexicon {
  public:
   static ProbeLexicon english();
 
-  /// A JSON file. Throws Error, with the field, for what is no lexicon.
+  /// Reads a JSON file. Throws Error with the field for an invalid lexicon.
   static ProbeLexicon read(const std::filesystem::path& file);
   static ProbeLexicon parse(std::string_view json, const std::string& where);
 

@@ -1,4 +1,4 @@
-// A text to watch a model on where nobody has brought one.
+// A built-in text, for when the user gives none.
 #pragma once
 
 #include <string_view>

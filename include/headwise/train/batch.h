@@ -1,18 +1,16 @@
-// What a model is trained on in one pass: texts, and what it should have said.
+// A training batch: token ids and labels.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "headwise/kernels/cross_entropy.h"
 #include "headwise/model/model.h"
 
 namespace headwise {
 
-/// Not scored, among labels.
-inline constexpr int32_t kUnscored = -1;
-
-/// Rows of all texts lie one after the other; there is no padding.
+/// The tokens of all sequences lie one after the other, without padding.
 struct TrainingBatch {
   /// The texts; the encoder's input of encoder-decoders.
   TokenBatch source{};
@@ -21,7 +19,7 @@ struct TrainingBatch {
   TokenBatch target{};
 
   /// What is wanted: a token id per row of `target`, or of `source` where there is no target, or a
-  /// label per text for classification. kUnscored: nothing.
+  /// label per text for classification. kIgnoreIndex: nothing.
   std::vector<int32_t> labels{};
 
   /// Similarity: texts 2i and 2i+1 of `source` are a pair, and scores[i] is its wanted cosine.
@@ -29,7 +27,7 @@ struct TrainingBatch {
 
   int64_t tokens() const { return source.rows() + target.rows(); }
   int64_t scored() const {
-    return std::ssize(labels) - std::ranges::count(labels, kUnscored) + std::ssize(scores);
+    return std::ssize(labels) - std::ranges::count(labels, kIgnoreIndex) + std::ssize(scores);
   }
 };
 

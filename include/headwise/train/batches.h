@@ -17,10 +17,10 @@ struct BatchSettings {
 };
 
 /// The batches of one epoch: every example is in exactly one of them. A pure function of the
-/// examples, the settings and the number of the epoch, so that a run can go on anywhere.
+/// examples, the settings and the number of the epoch, so that a run can resume at any batch.
 class Epoch {
  public:
-  /// Looks into the examples, which must outlive it.
+  /// Keeps a reference to the examples, which must outlive it.
   Epoch(const Examples& examples, const BatchSettings& settings, int64_t number);
 
   int64_t batches() const { return static_cast<int64_t>(begins_.size()) - 1; }

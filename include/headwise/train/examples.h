@@ -1,4 +1,4 @@
-// What a model learns from: files read line by line into token ids, held in memory.
+// Training examples: files read line by line into token ids, held in memory.
 //
 // Files are plain or gzip. Everything that is wrong with them throws Error with the file and the
 // line: columns that are missing, files of different lengths, texts that are empty or too long,
@@ -36,7 +36,7 @@ struct Examples {
   int64_t texts_each = 1;  // texts of all.source per example: 2 for similarity
   std::optional<Masking> masking{};
 
-  int64_t size() const { return all.source.texts() / texts_each; }
+  int64_t size() const { return all.source.sequences() / texts_each; }
   int64_t tokens(int64_t example) const;  // its rows of source and target
 };
 

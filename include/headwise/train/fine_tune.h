@@ -1,7 +1,6 @@
-// A model learns a little more, in memory: from labels, or from the hidden states of another model.
+// Fine-tunes a model in memory, on labels or on the hidden states of a teacher.
 //
-// For recovery after heads were cut out. Trainings that take long, that are logged and can be
-// resumed, are those of trainer.h.
+// For recovery after heads were cut out. For long trainings with a log and resume see trainer.h.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ int64_t fine_tune_steps(const Examples& examples, const FineTuneOptions& options
 /// Minimises the loss that the model is trained for, over examples with what is wanted.
 void fine_tune(const Examples& examples, const FineTuneOptions& options, TrainableModel& model);
 
-/// Minimises hidden_error, batch by batch. Labels are not looked at.
+/// Minimises hidden_error, batch by batch. Labels are ignored.
 void distill(const Model& teacher, const Examples& examples, const FineTuneOptions& options,
              TrainableModel& student);
 

@@ -1,4 +1,4 @@
-// The same training with other settings, many times: what `headwise sweep` does.
+// Runs a training for every combination of settings (`headwise sweep`).
 //
 // Every trial has a folder of its own, as train() leaves it, with a manifest.json that says which
 // trial it is. Trials that are done are not done again, and one that was killed goes on.
@@ -64,16 +64,16 @@ std::string to_json(const SweepTable& table);
 std::string to_text(const SweepTable& table);
 std::string to_markdown(const SweepTable& table);
 
-class SweepWatcher {
+class SweepObserver {
  public:
-  virtual ~SweepWatcher() = default;
-  /// Before each trial, who shall watch it. `done`: it was done before, and is skipped.
-  virtual TrainWatcher& begin(const Trial& trial, int64_t index, int64_t trials, bool done) = 0;
+  virtual ~SweepObserver() = default;
+  /// Called before each trial; returns its observer. `done`: the trial is finished and skipped.
+  virtual TrainObserver& begin(const Trial& trial, int64_t index, int64_t trials, bool done) = 0;
 };
 
 /// Nothing if a trial was interrupted. Writes table.json and table.md into the folder after every
 /// trial.
 std::optional<SweepTable> run_sweep(const Sweep& sweep, const std::filesystem::path& folder,
-                                    SweepWatcher& watcher);
+                                    SweepObserver& observer);
 
 }  // namespace headwise

@@ -1,8 +1,8 @@
 // A transformer that can be trained: every architecture that Model loads, with its loss and the
 // gradients of all its weights, in float32.
 //
-// Its one description is config.json. What comes out of training is a folder that transformers and
-// Model::load read.
+// config.json describes it completely. Training writes a folder that transformers and Model::load
+// read.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,15 @@
 
 namespace headwise {
 
-/// Weights that lie in one piece: what an optimiser walks over. Its name begins with the place in
+/// A contiguous block of weights, the unit of the optimiser. Its name begins with the place in
 /// the model: "embeddings.", "L3." or "enc.L3.", "dec.L3.", "cross.L3.", "output.".
 struct Parameter {
   std::string name{};
   std::span<float> values{}, gradient{};
-  bool decays = true;   // by AdamW; norms and biases do not
-  bool trained = true;  // or frozen: gets no gradient, and the work for it is saved
-  bool blank = false;   // the gradient is all 0, says who cleared it; who writes to it unsays it
+  bool decays = true;         // by AdamW; norms and biases do not
+  bool requires_grad = true;  // false: frozen; its gradient is not computed
+  bool grad_is_zero = false;  // Set by clear_gradients(). The first writer may overwrite instead of
+                              // accumulate, and resets it.
   std::optional<double> rate{};  // its own, in place of the optimiser's
 };
 
@@ -65,8 +66,8 @@ struct Initialisation {
   bool same_heads = false;  // all heads of an attention start equal
 };
 
-/// Gates that learn which heads can be closed: hard concrete ones, as in Voita et al. 2019. A pass
-/// that trains draws them; evaluation and save take them without noise.
+/// Learned head gates: hard concrete gates as in Voita et al. 2019. Training draws them; evaluation
+/// and save use them without noise.
 struct LearnedGates {
   double l0 = 0;              // weight of the expected number of open heads in the loss
   bool train_weights = true;  // or only the gates
@@ -86,9 +87,9 @@ struct PassOptions {
   View<const float, 2> gates{};
   View<float, 2> dgates{};  // shaped as the gates, added to; empty: left out
 
-  /// Called as in Model's passes; what it is shown may not be changed. Behind the last attention,
-  /// rows that the loss does not look at are computed only for one that wants hidden states: sums
-  /// over rows are then rounded otherwise.
+  /// Called as in Model's passes; it must not change what it sees. After the last attention, rows
+  /// that do not enter the loss are computed only for an observer that wants hidden states; sums
+  /// over rows are then rounded differently.
   ForwardObserver* observer = nullptr;
 };
 
@@ -106,16 +107,16 @@ class TrainableModel {
                              const LoadOptions& options = {});
 
   /// From the text of a config.json.
-  static TrainableModel create(const std::string& config_json, const Initialisation& how);
+  static TrainableModel create(const std::string& config_json, const Initialisation& params);
 
   TrainableModel(TrainableModel&&) noexcept;
   TrainableModel& operator=(TrainableModel&&) noexcept;
   ~TrainableModel();
 
-  /// Forward, loss, backward; gradients are added to, or overwritten where they are blank. Which
-  /// loss is by the task: cross entropy of tokens or labels; squared error of scores in regression;
-  /// squared error of the cosine of pairs for hidden states, pooled as the folder says, or by their
-  /// mean.
+  /// Forward, loss and backward. Gradients are accumulated, or overwritten where `grad_is_zero`.
+  /// The task decides the loss: cross entropy of tokens or labels; squared error of scores in
+  /// regression; squared error of the cosine of pairs for hidden states, pooled as the folder says,
+  /// or by their mean.
   Loss train(const TrainingBatch& batch, const PassOptions& options);
 
   /// Forward, and then backward as often as `next` gives a gradient of the last hidden states
@@ -128,8 +129,8 @@ class TrainableModel {
   /// What train does, without gradients.
   Loss evaluate(const TrainingBatch& batch, const PassOptions& options = {});
 
-  /// From now on, heads have gates that are learned: one more parameter.
-  void learn_gates(const LearnedGates& how);
+  /// Adds learned head gates as one more parameter.
+  void learn_gates(const LearnedGates& params);
 
   /// The gates without noise, one per head; none if they are not learned.
   std::vector<float> learned_gates() const;
@@ -139,8 +140,8 @@ class TrainableModel {
   double open_gates() const;
   void set_l0(double l0);
 
-  /// Gates are learned no longer, and multiplied into the output projections.
-  void settle_gates();
+  /// Multiplies the learned gates into the output projections and stops learning them.
+  void fold_gates();
 
   void clear_gradients();
 

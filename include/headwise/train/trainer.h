@@ -18,7 +18,7 @@
 
 namespace headwise {
 
-/// How good a model is on some data.
+/// The quality of a model on some data.
 struct Evaluation {
   int64_t step = 0;
   double loss = 0;  // the mean over what is scored: tokens, texts or pairs
@@ -72,15 +72,15 @@ struct TrainSummary {
 /// One JSON document: summary.json.
 std::string to_json(const TrainSummary& summary, const TrainSettings& settings);
 
-/// Called while training. Each function may be left as it is.
-class TrainWatcher {
+/// Callbacks of a training. The default of each does nothing.
+class TrainObserver {
  public:
-  virtual ~TrainWatcher() = default;
+  virtual ~TrainObserver() = default;
   virtual void remark(const std::string&) {}
   virtual void planned(const TrainPlan&) {}
   virtual void stepped(const TrainProgress&) {}
   virtual void evaluated(const Evaluation&, bool /*best*/) {}
-  /// Asked often; true: write a checkpoint and stop.
+  /// Polled often. True: write a checkpoint and stop.
   virtual bool interrupted() { return false; }
 };
 
@@ -89,7 +89,7 @@ class TrainWatcher {
 /// together, and when the loss is no longer finite.
 std::optional<TrainSummary> train(const TrainSettings& settings,
                                   const std::filesystem::path& folder, bool resume,
-                                  TrainWatcher& watcher);
+                                  TrainObserver& observer);
 
 /// summary.json of a training that is done, or nothing. Throws Error that says what differs if it
 /// was done with other settings, data or another model.
