@@ -42,6 +42,7 @@ constexpr uint64_t kSeed = 0;
 constexpr std::array<const char*, 4> kStages = {"attention", "ablation", "groups", "plan"};
 using StageSeconds = std::array<double, kStages.size()>;
 
+constexpr int64_t kRandomSets = 10;    // beside the heads of the plan
 constexpr int64_t kCurveDraws = 2;     // random orders of a curve in a study
 constexpr double kSimilarSizes = 1.1;  // of groups that share draws, see observe/group_ablation.h
 
@@ -129,7 +130,7 @@ class StudyQuestions {
     return questions;
   }
 
-  /// The curve of the plan's order, those of random orders, and the plan itself.
+  /// The plan itself beside random sets, the curve of its order, and those of random orders.
   Questions curves() {
     Questions questions{.examples = examples_};
     const Plan& plan = study_.plan;
@@ -138,6 +139,9 @@ class StudyQuestions {
         headwise::plan(study_.verdict, {.heads = least_, .order = HeadOrder::ablation}).drop);
     for (const CurvePoint& point : plan.curves.at(plan.order)) {
       questions.add({order.begin(), order.begin() + point.removed}, point.loss, examples_);
+    }
+    for (int64_t i = 0; i < kRandomSets; ++i) {
+      questions.add(draw(all_heads(), std::ssize(plan.drop), random_));
     }
     for (int64_t i = 0; i < kCurveDraws; ++i) {
       for (const CurvePoint& point : plan.curves.at("random")) {
@@ -211,6 +215,7 @@ class OurStudy {
                       .tokenizer = tokenizer_ ? &*tokenizer_ : nullptr,
                       .folder = folder_,
                       .data = data_,
+                      .held_out = data_.evaluation,  // both sides run the same sentences
                       .identity = no_evidence(model_)},
                      {.probes = tokenizer_.has_value(), .seed = kSeed}, out.path());
     })(1);
