@@ -56,9 +56,15 @@ std::vector<fs::path> half_written(const fs::path& folder) {
   return files;
 }
 
+/// summary.json is the last file that a study writes.
+bool has_finished_study(const fs::path& folder) {
+  return is_there(folder / "summary.json") && is_there(folder / "report.html");
+}
+
 /// Whether a study was stopped here, maybe while it saved itself for the first time.
 bool has_stopped_study(const fs::path& folder) {
   if (!fs::is_directory(folder) || fs::is_empty(folder)) return false;
+  if (is_there(folder / "summary.json")) return false;
   const auto files = std::distance(fs::directory_iterator(folder), fs::directory_iterator());
   return is_there(folder / kStudyPart) || std::ssize(half_written(folder)) == files;
 }
@@ -454,7 +460,8 @@ class StudyRun {
     write_file_whole(out_ / "report.html", page());
     end_stage();
     write_file_whole(out_ / "summary.json", to_json(study_, options_));
-    for (const char* part : {kEvidencePart, kStudyPart}) fs::remove(out_ / part);
+    // With kStudyPart alone, --resume would begin anew.
+    for (const char* part : {kStudyPart, kEvidencePart}) fs::remove(out_ / part);
   }
 
   void begin_stage(std::string name) {
@@ -533,11 +540,13 @@ double Study::passes() const { return seconds() / pass_seconds; }
 
 void check_study(const StudyInput& input, const StudyOptions& options, const fs::path& out) {
   const bool left = has_stopped_study(out);
+  const char* const other =
+      has_finished_study(out) ? "a study that is finished" : "a folder with other files";
   if (fs::exists(out) &&
       !(fs::is_directory(out) && (fs::is_empty(out) || (options.resume && left)))) {
     throw Error({.what = "the folder of a study must be new or empty",
                  .where = out.string(),
-                 .got = left ? "a study that was stopped" : "a folder with other files",
+                 .got = left ? "a study that was stopped" : other,
                  .hint = left ? "continue it with --resume, or name another folder with -o"
                               : "name another folder with -o"});
   }
