@@ -278,7 +278,8 @@ TEST_F(StudyOfBert, LeavesAFinishedStudyAlone) {
 
 /// A kill before the first file has its name.
 TEST_F(StudyOfBert, GoesOnWhereItsFirstSaveWasKilled) {
-  folder_.write("killed/.study.json.part.123.0.part", R"({"budget": 1)");
+  const std::string killed = "killed/.study.json.part." + std::to_string(dead_process());
+  folder_.write(killed + ".0.part", R"({"budget": 1)");
   EXPECT_THROW(study(input(), {}, out("killed")), Error) << "it needs --resume";
   const Study resumed = study(input(), {.resume = true}, out("killed"));
   EXPECT_EQ(to_json(resumed.evidence), to_json(study(input(), {}, out("whole")).evidence));

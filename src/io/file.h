@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headwise {
 
@@ -48,8 +49,8 @@ class InputFile {
 std::string read_file(const std::filesystem::path& path, size_t most = SIZE_MAX);
 
 /// Writes the parts one after the other beside `path`, syncs, then renames: whatever happens,
-/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. Makes
-/// missing folders above it.
+/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. What a
+/// process that was killed left of `path` is removed. Makes missing folders above it.
 void write_file_whole(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
 void write_file_whole(const std::filesystem::path& path, std::string_view text);
@@ -58,5 +59,8 @@ void write_file_whole(const std::filesystem::path& path, std::string_view text);
 using FileSink = std::function<void(std::span<const std::byte>)>;
 void write_file_whole(const std::filesystem::path& path,
                       const std::function<void(const FileSink&)>& fill);
+
+/// What processes that were killed left of `path` beside it, as `.NAME.PID.NUMBER.part`.
+std::vector<std::filesystem::path> left_half_written(const std::filesystem::path& path);
 
 }  // namespace headwise

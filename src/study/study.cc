@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <iterator>
 #include <map>
@@ -43,19 +42,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Files of a study that a kill left half written, see write_file_whole.
-std::vector<fs::path> half_written(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    const bool ours = std::ranges::any_of(std::array{kStudyPart, kEvidencePart}, [&](auto part) {
-      return name.starts_with(fmt::format(".{}.", part));
-    });
-    if (ours && name.ends_with(".part")) files.push_back(entry.path());
-  }
-  return files;
-}
-
 /// summary.json is the last file that a study writes.
 bool has_finished_study(const fs::path& folder) {
   return is_there(folder / "summary.json") && is_there(folder / "report.html");
@@ -66,7 +52,8 @@ bool has_stopped_study(const fs::path& folder) {
   if (!fs::is_directory(folder) || fs::is_empty(folder)) return false;
   if (is_there(folder / "summary.json")) return false;
   const auto files = std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-  return is_there(folder / kStudyPart) || std::ssize(half_written(folder)) == files;
+  return is_there(folder / kStudyPart) ||
+         std::ssize(left_half_written(folder / kStudyPart)) == files;
 }
 
 /// The stage that a part of an observation belongs to.
@@ -115,7 +102,9 @@ class StudyRun {
     so_far.options["study"] = asked_for();
     if (!options_.thorough) so_far.options["adaptive"] = fmt::format("{}", kUsualTolerance);
     if (options_.resume) {
-      for (const fs::path& file : half_written(out_)) fs::remove(file);
+      for (const char* part : {kStudyPart, kEvidencePart}) {
+        for (const fs::path& file : left_half_written(out_ / part)) fs::remove(file);
+      }
       resume(so_far);
     }
     begin();
