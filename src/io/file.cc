@@ -136,8 +136,7 @@ class Aside {
       fail(errno);
     }
     renamed_ = true;
-    const Descriptor opened(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.get() >= 0) ::fsync(opened.get());  // the file itself is safe already
+    sync_names(folder_of(path_));  // the file itself is safe already
   }
 
  private:
@@ -180,6 +179,26 @@ void make_folder(const fs::path& folder) {
   throw Error({.what = "the folder cannot be made",
                .where = folder.string(),
                .got = error ? error.message() : "a file of that name"});
+}
+
+void sync_names(const fs::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::fsync(opened.get());
+}
+
+void sync_folder(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::file_status status = at->symlink_status(error);  // links are not followed
+    if (error) break;
+    if (fs::is_directory(status)) sync_names(at->path());
+    if (!fs::is_regular_file(status)) continue;
+    const Descriptor opened(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (opened.get() < 0 || ::fsync(opened.get()) != 0) cannot_write(at->path(), reason(errno));
+  }
+  if (error) cannot_write(folder, error.message());
+  sync_names(folder);
 }
 
 InputFile::InputFile(const fs::path& path) : path_(path) {

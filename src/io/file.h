@@ -19,6 +19,13 @@ bool is_there(const std::filesystem::path& path);
 /// Makes a folder and those above it, where they are missing. Throws Error if it cannot be made.
 void make_folder(const std::filesystem::path& folder);
 
+/// Has the disk keep which files a folder has, as far as its file system can.
+void sync_names(const std::filesystem::path& folder);
+
+/// Has the disk keep all files below a folder, and their names. Throws Error if a file cannot be
+/// kept, as on a full disk.
+void sync_folder(const std::filesystem::path& folder);
+
 /// A regular file, open for reading. It is never mapped: bytes of a mapped file that another
 /// process cuts off meanwhile end the program by a signal, those of a read throw Error.
 class InputFile {

@@ -129,6 +129,16 @@ TEST(WriteFile, RemovesWhatDeadProcessesLeft) {
   EXPECT_TRUE(left_half_written(folder.path() / "none/a").empty());
 }
 
+TEST(SyncFolder, ReachesEveryFileAndRefusesNoFolder) {
+  const TemporaryFolder folder;
+  (void)folder.write("a/b/c", "x");
+  fs::create_symlink("nowhere", folder.path() / "a/link");
+  sync_folder(folder.path());
+  EXPECT_EQ(contents_of(folder.path() / "a/b/c"), "x");
+  EXPECT_EQ(error_of([&] { sync_folder(folder.path() / "none"); }).where,
+            (folder.path() / "none").string());
+}
+
 TEST(WriteFile, MakesTheFoldersAbove) {
   const TemporaryFolder folder;
   write_file_whole(folder.path() / "a/b/c", "x");
