@@ -263,9 +263,23 @@ TEST_F(StudyOfBert, GoesOnWhereItWasStopped) {
   }
 }
 
+/// A kill before the last file of a finished study is removed.
+TEST_F(StudyOfBert, LeavesAFinishedStudyAlone) {
+  (void)study(input(), {.keep = 0.75}, out("done"));
+  for (const char* const part : {"study.json.part", "evidence.json.part"}) {
+    folder_.write(std::filesystem::path("done") / part, "{}");
+    const ErrorDetail error =
+        error_of([&] { (void)study(input(), {.resume = true, .keep = 0.75}, out("done")); });
+    EXPECT_EQ(error.got, "a study that is finished") << part;
+    EXPECT_TRUE(std::filesystem::exists(out("done") / "model/config.json")) << part;
+    std::filesystem::remove(out("done") / part);
+  }
+}
+
 /// A kill before the first file has its name.
 TEST_F(StudyOfBert, GoesOnWhereItsFirstSaveWasKilled) {
-  folder_.write("killed/.study.json.part.123.0.part", R"({"budget": 1)");
+  const std::string killed = "killed/.study.json.part." + std::to_string(dead_process());
+  folder_.write(killed + ".0.part", R"({"budget": 1)");
   EXPECT_THROW(study(input(), {}, out("killed")), Error) << "it needs --resume";
   const Study resumed = study(input(), {.resume = true}, out("killed"));
   EXPECT_EQ(to_json(resumed.evidence), to_json(study(input(), {}, out("whole")).evidence));

@@ -123,8 +123,9 @@ PruneReport cut_by_gates(const PruneJob& work, const Session& session,
   const PruneReport report =
       cut_and_train(work, outcome.gated->plan.drop, session, {gated, folder}, aside.path(), quiet);
   outcome.plan = plan.string();
-  write_file_whole(outcome.plan, to_json(outcome.gated->plan));
   aside.become_out();
+  // A plan without its model would stop every later run.
+  write_file_whole(outcome.plan, to_json(outcome.gated->plan));
   return report;
 }
 

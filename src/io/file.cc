@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -78,15 +81,37 @@ int64_t write_time(const struct stat& status) {
   cannot_read(path, error == ENOENT ? "no such file" : reason(error));
 }
 
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+std::string aside_name(const std::string& name, ::pid_t process, unsigned number) {
+  return fmt::format(".{}.{}.{}.part", name, process, number);
+}
+
+/// The process that has, or had, an aside_name of `name`; none for other files.
+std::optional<::pid_t> writer_of(const std::string& name, const std::string& aside) {
+  const std::string begin = fmt::format(".{}.", name);
+  if (!aside.starts_with(begin)) return {};
+  ::pid_t process = 0;
+  unsigned number = 0;
+  const char* const end = aside.data() + aside.size();
+  const auto pid = std::from_chars(aside.data() + begin.size(), end, process);
+  if (pid.ec != std::errc() || pid.ptr == end || process <= 0) return {};
+  const auto count = std::from_chars(pid.ptr + 1, end, number);
+  if (count.ec != std::errc() || aside != aside_name(name, process, number)) return {};
+  return process;
+}
+
 /// A file in the folder of `path` that no other writer has; removed unless it was renamed.
 class Aside {
  public:
   explicit Aside(const fs::path& path) : path_(path) {
+    for (const fs::path& left : left_half_written(path)) ::unlink(left.c_str());
     static std::atomic<unsigned> number = 0;
     do {
       aside_ = path;
-      aside_.replace_filename(
-          fmt::format(".{}.{}.{}.part", path.filename().string(), ::getpid(), number++));
+      aside_.replace_filename(aside_name(path.filename().string(), ::getpid(), number++));
       fd_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EEXIST);
     if (fd_ < 0) fail(errno);
@@ -111,9 +136,7 @@ class Aside {
       fail(errno);
     }
     renamed_ = true;
-    const fs::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-    const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.get() >= 0) ::fsync(opened.get());  // the file itself is safe already
+    sync_names(folder_of(path_));  // the file itself is safe already
   }
 
  private:
@@ -138,6 +161,17 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
+std::vector<fs::path> left_half_written(const fs::path& path) {
+  std::vector<fs::path> left;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_of(path), error), end; !error && at != end;
+       at.increment(error)) {
+    const auto writer = writer_of(path.filename().string(), at->path().filename().string());
+    if (writer && ::kill(*writer, 0) != 0 && errno == ESRCH) left.push_back(at->path());
+  }
+  return left;
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -145,6 +179,26 @@ void make_folder(const fs::path& folder) {
   throw Error({.what = "the folder cannot be made",
                .where = folder.string(),
                .got = error ? error.message() : "a file of that name"});
+}
+
+void sync_names(const fs::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::fsync(opened.get());
+}
+
+void sync_folder(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::file_status status = at->symlink_status(error);  // links are not followed
+    if (error) break;
+    if (fs::is_directory(status)) sync_names(at->path());
+    if (!fs::is_regular_file(status)) continue;
+    const Descriptor opened(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (opened.get() < 0 || ::fsync(opened.get()) != 0) cannot_write(at->path(), reason(errno));
+  }
+  if (error) cannot_write(folder, error.message());
+  sync_names(folder);
 }
 
 InputFile::InputFile(const fs::path& path) : path_(path) {

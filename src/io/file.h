@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headwise {
 
@@ -17,6 +18,13 @@ bool is_there(const std::filesystem::path& path);
 
 /// Makes a folder and those above it, where they are missing. Throws Error if it cannot be made.
 void make_folder(const std::filesystem::path& folder);
+
+/// Has the disk keep which files a folder has, as far as its file system can.
+void sync_names(const std::filesystem::path& folder);
+
+/// Has the disk keep all files below a folder, and their names. Throws Error if a file cannot be
+/// kept, as on a full disk.
+void sync_folder(const std::filesystem::path& folder);
 
 /// A regular file, open for reading. It is never mapped: bytes of a mapped file that another
 /// process cuts off meanwhile end the program by a signal, those of a read throw Error.
@@ -48,8 +56,8 @@ class InputFile {
 std::string read_file(const std::filesystem::path& path, size_t most = SIZE_MAX);
 
 /// Writes the parts one after the other beside `path`, syncs, then renames: whatever happens,
-/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. Makes
-/// missing folders above it.
+/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. What a
+/// process that was killed left of `path` is removed. Makes missing folders above it.
 void write_file_whole(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
 void write_file_whole(const std::filesystem::path& path, std::string_view text);
@@ -58,5 +66,8 @@ void write_file_whole(const std::filesystem::path& path, std::string_view text);
 using FileSink = std::function<void(std::span<const std::byte>)>;
 void write_file_whole(const std::filesystem::path& path,
                       const std::function<void(const FileSink&)>& fill);
+
+/// What processes that were killed left of `path` beside it, as `.NAME.PID.NUMBER.part`.
+std::vector<std::filesystem::path> left_half_written(const std::filesystem::path& path);
 
 }  // namespace headwise

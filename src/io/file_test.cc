@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -105,6 +106,37 @@ TEST(WriteFile, RefusesAPlaceThatCannotBe) {
             "a directory is there");
   EXPECT_EQ(error_of([&] { write_file_whole("/dev/null", "x"); }).got, "a device is there");
   EXPECT_THAT(folder.names(), ElementsAre("d", "f"));
+}
+
+TEST(WriteFile, RemovesWhatDeadProcessesLeft) {
+  const TemporaryFolder folder;
+  const std::string dead = std::to_string(dead_process()), living = std::to_string(::getppid());
+  const std::set<std::string> kept = {".a." + living + ".0.part",    // somebody writes it now
+                                      ".b." + dead + ".0.part",      // of another file
+                                      ".a.b." + dead + ".0.part",    // of another file
+                                      ".a." + dead + ".part",        // of somebody else
+                                      ".a." + dead + ".0.part.txt",  // of somebody else
+                                      ".a.-1.0.part"};
+  for (const std::string& name : kept) (void)folder.write(name, "");
+  (void)folder.write(".a." + dead + ".0.part", "half");
+  const fs::path other = folder.write(".a." + dead + ".17.part", "half");
+  EXPECT_EQ(left_half_written(folder.path() / "a").size(), 2u);
+  write_file_whole(folder.path() / "a", "whole");
+  std::set<std::string> names = kept;
+  names.insert("a");
+  EXPECT_EQ(folder.names(), names);
+  EXPECT_FALSE(fs::exists(other));
+  EXPECT_TRUE(left_half_written(folder.path() / "none/a").empty());
+}
+
+TEST(SyncFolder, ReachesEveryFileAndRefusesNoFolder) {
+  const TemporaryFolder folder;
+  (void)folder.write("a/b/c", "x");
+  fs::create_symlink("nowhere", folder.path() / "a/link");
+  sync_folder(folder.path());
+  EXPECT_EQ(contents_of(folder.path() / "a/b/c"), "x");
+  EXPECT_EQ(error_of([&] { sync_folder(folder.path() / "none"); }).where,
+            (folder.path() / "none").string());
 }
 
 TEST(WriteFile, MakesTheFoldersAbove) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kOffsets = 17;                 // -8 to 8
 constexpr int64_t kWays = 2;                     // to show some roles: on data, on probes
-constexpr size_t kAgreeingRelations = 4;         // that a head needs on probes, with directions
+constexpr size_t kAgreeingRelations = 4;         // pairs of relation and direction, on probes
 constexpr double kOneTest = 0.05;                // error of an interval of 95 %
 constexpr double kNearDiagonal = 1 - 0.9 * 0.9;  // share of a square within 0.1 of its diagonal
 
@@ -278,8 +278,8 @@ void RoleFinder::add_coreference_on_probes(const HeadEvidence& head,
       Seen{.measure = *all, .source = RoleSource::probes}, roles);
 }
 
-/// Several relations and directions must agree. Each of them alone says little about real text,
-/// and to find several by luck is unlikely enough to need no wider intervals.
+/// Several pairs of relation and direction must agree, since each alone says little about real
+/// text. Intervals are those of one test: the error over all heads is not controlled here.
 void RoleFinder::add_relations_on_probes(const HeadEvidence& head, std::vector<Role>& roles) const {
   std::vector<Role> found;
   for (const std::string& name : relations_) {

@@ -17,7 +17,7 @@ inline constexpr int64_t kFewTokens = 1000;
 
 /// Gives a role where its score reaches the threshold, and where the interval of the score lies
 /// above the baseline. Intervals are wide enough for all heads and choices of one kind of role
-/// together (Bonferroni).
+/// together (Bonferroni), except for relations on probes.
 class RoleFinder {
  public:
   /// Both must outlive it.

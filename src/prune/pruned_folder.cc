@@ -263,9 +263,11 @@ void FolderAside::remove_room() {
 }
 
 void FolderAside::become_out() {
+  sync_folder(path_);
   std::error_code error;
   fs::rename(path_, out_, error);
   if (error) fail("the output folder cannot be made", out_, error);
+  sync_names(out_.parent_path());
   remove_room();
 }
 

@@ -28,6 +28,7 @@ class FolderAside {
   const std::filesystem::path& path() const { return path_; }
   /// A name for another folder, which is gone with this object.
   std::filesystem::path beside(const std::string& name) const { return room_ / name; }
+  /// Also after a loss of power, `out` has all of its files, or is not there.
   void become_out();
 
  private:

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <iterator>
 #include <map>
@@ -43,24 +42,18 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Files of a study that a kill left half written, see write_file_whole.
-std::vector<fs::path> half_written(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    const bool ours = std::ranges::any_of(std::array{kStudyPart, kEvidencePart}, [&](auto part) {
-      return name.starts_with(fmt::format(".{}.", part));
-    });
-    if (ours && name.ends_with(".part")) files.push_back(entry.path());
-  }
-  return files;
+/// summary.json is the last file that a study writes.
+bool has_finished_study(const fs::path& folder) {
+  return is_there(folder / "summary.json") && is_there(folder / "report.html");
 }
 
 /// Whether a study was stopped here, maybe while it saved itself for the first time.
 bool has_stopped_study(const fs::path& folder) {
   if (!fs::is_directory(folder) || fs::is_empty(folder)) return false;
+  if (is_there(folder / "summary.json")) return false;
   const auto files = std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-  return is_there(folder / kStudyPart) || std::ssize(half_written(folder)) == files;
+  return is_there(folder / kStudyPart) ||
+         std::ssize(left_half_written(folder / kStudyPart)) == files;
 }
 
 /// The stage that a part of an observation belongs to.
@@ -109,7 +102,9 @@ class StudyRun {
     so_far.options["study"] = asked_for();
     if (!options_.thorough) so_far.options["adaptive"] = fmt::format("{}", kUsualTolerance);
     if (options_.resume) {
-      for (const fs::path& file : half_written(out_)) fs::remove(file);
+      for (const char* part : {kStudyPart, kEvidencePart}) {
+        for (const fs::path& file : left_half_written(out_ / part)) fs::remove(file);
+      }
       resume(so_far);
     }
     begin();
@@ -454,7 +449,8 @@ class StudyRun {
     write_file_whole(out_ / "report.html", page());
     end_stage();
     write_file_whole(out_ / "summary.json", to_json(study_, options_));
-    for (const char* part : {kEvidencePart, kStudyPart}) fs::remove(out_ / part);
+    // With kStudyPart alone, --resume would begin anew.
+    for (const char* part : {kStudyPart, kEvidencePart}) fs::remove(out_ / part);
   }
 
   void begin_stage(std::string name) {
@@ -533,11 +529,13 @@ double Study::passes() const { return seconds() / pass_seconds; }
 
 void check_study(const StudyInput& input, const StudyOptions& options, const fs::path& out) {
   const bool left = has_stopped_study(out);
+  const char* const other =
+      has_finished_study(out) ? "a study that is finished" : "a folder with other files";
   if (fs::exists(out) &&
       !(fs::is_directory(out) && (fs::is_empty(out) || (options.resume && left)))) {
     throw Error({.what = "the folder of a study must be new or empty",
                  .where = out.string(),
-                 .got = left ? "a study that was stopped" : "a folder with other files",
+                 .got = left ? "a study that was stopped" : other,
                  .hint = left ? "continue it with --resume, or name another folder with -o"
                               : "name another folder with -o"});
   }
