@@ -128,6 +128,7 @@ constexpr auto kHarmless = std::to_array<std::string_view>({
     "transformers.js_config",
     "transformers_version",
     "typical_p",
+    "unk_token_id",
     "unsloth_fixed",
     "unsloth_version",
     "use_bfloat16",
