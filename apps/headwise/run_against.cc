@@ -396,8 +396,10 @@ class Against : public RunTask {
       } else {
         results.text += head_of_table("next token");
       }
-      const auto row = [](const Activations& of) {
-        return std::span<const float>(&of.rows(0, 0), static_cast<size_t>(of.rows.extent(1)));
+      // Checkpoints pad the vocabulary to different sizes. Candidates are tokens of both models.
+      const auto width = static_cast<size_t>(std::min(a.rows.extent(1), b.rows.extent(1)));
+      const auto row = [&](const Activations& of) {
+        return std::span<const float>(&of.rows(0, 0), width);
       };
       add_candidates(row(a), row(b), results);
       if (results.is_json()) results.json.end_array();
