@@ -90,6 +90,13 @@ class Against : public RunTask {
            .got = fmt::format("{}", before.width),
            .expected = fmt::format("{}", after.width)});
     }
+    if (before.values.size() != after.values.size()) {
+      throw Error(
+          {.what = fmt::format("the models' outputs of {} have not as many rows", options_.task),
+           .where = fmt::format("--against {}", options_.against),
+           .got = fmt::format("{} rows", before.rows()),
+           .expected = fmt::format("{}", after.rows())});
+    }
     ++texts_;
     if (results.is_json()) {
       results.begin(input);

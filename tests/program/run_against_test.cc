@@ -191,6 +191,25 @@ TEST(RunAgainst, NextTokensAreThoseThatBothModelsHave) {
   }
 }
 
+TEST(RunAgainst, AnotherModelIsForTheSameTask) {
+  const auto refused = [](const std::string& model, const std::string& against) {
+    const ProgramResult result = run_program(
+        with_texts("run", model, {"--task", "classify", "--against", golden_model_path(against)}));
+    EXPECT_EQ(result.code, 1) << result.out;
+    return result.errors;
+  };
+  for (const auto& [model, against] :
+       {std::pair("llama_sequence", "llama_token"), std::pair("llama_token", "llama_sequence")}) {
+    EXPECT_THAT(refused(model, against), HasSubstr("not for the same task"));
+  }
+  EXPECT_THAT(refused("bert_sequence", "bert_multi_label"),
+              AllOf(HasSubstr("one label each"), HasSubstr("several labels each")));
+  const json hidden = run_json(
+      with_texts("run", "llama_sequence",
+                 {"--json", "--task", "hidden", "--against", golden_model_path("llama_token")}));
+  EXPECT_TRUE(hidden["change"]["relative_norm"].is_number());
+}
+
 TEST(RunAgainst, ShowsPeopleATable) {
   const auto shown = [](const std::string& model, const std::string& task) {
     const ProgramResult result = run_program(
