@@ -210,6 +210,46 @@ TEST(RunAgainst, AnotherModelIsForTheSameTask) {
   EXPECT_TRUE(hidden["change"]["relative_norm"].is_number());
 }
 
+TEST(RunAgainst, SeveralLabelsChangeTogether) {
+  const auto compared = [](const char* gate) {
+    return run_json(
+        with_texts("run", "bert_multi_label", {"--json", "--gate", gate, "--against", "original"}));
+  };
+  bool only_labels = false, only_best = false;
+  for (const char* gate : {"L0=0", "L0.H0=0", "L0.H1=0", "L0.H2=0", "L0.H3=0"}) {
+    const json both = compared(gate);
+    int changed = 0;
+    for (const json& result : both["results"]) {
+      const json &before = result["before"], &after = result["after"];
+      const bool other = before["labels"] != after["labels"];
+      EXPECT_EQ(result["change"]["label_changed"], other) << gate;
+      only_labels |= other && before["label"] == after["label"];
+      only_best |= !other && before["label"] != after["label"];
+      changed += other;
+    }
+    EXPECT_EQ(both["change"]["changed"], changed) << gate;
+  }
+  EXPECT_TRUE(only_labels && only_best) << "the gates no longer show the difference";
+}
+
+TEST(RunAgainst, RegressionHasNoLabelThatChanges) {
+  const json both = run_json(
+      with_texts("run", "bert_regression", {"--json", "--gate", "L0=0", "--against", "original"}));
+  double largest = 0;
+  for (const json& result : both["results"]) {
+    EXPECT_FALSE(result["change"].contains("label_changed"));
+    const double change = result["change"]["scores"]["LABEL_0"];
+    EXPECT_NEAR(change,
+                result["after"]["scores"]["LABEL_0"].get<double>() -
+                    result["before"]["scores"]["LABEL_0"].get<double>(),
+                1e-5);
+    largest = std::max(largest, std::abs(change));
+  }
+  EXPECT_GT(largest, 0.1);
+  EXPECT_FALSE(both["change"].contains("changed"));
+  EXPECT_NEAR(both["change"]["largest"].get<double>(), largest, 1e-5);
+}
+
 TEST(RunAgainst, ShowsPeopleATable) {
   const auto shown = [](const std::string& model, const std::string& task) {
     const ProgramResult result = run_program(
