@@ -243,6 +243,24 @@ TEST_P(Ablations, OfAModelWithGates) {
               "two heads");
 }
 
+TEST_P(Ablations, MeansAreThoseOfTheModelWithoutGates) {
+  if (GetParam().model == "llama_rope_dynamic") return;  // one text at a time: means are of each
+  std::vector<float> gates(model_.heads());
+  for (size_t h = 0; h < gates.size(); ++h) gates[h] = static_cast<float>(h * 7 % 3) / 2;
+  LossSweep sweep(model_, pooling_, set_, {.gates = gates});
+  const std::vector<int64_t> heads = {0, 1, model_.heads() - 1};  // gates of 0, 0.5, …
+  std::vector<Ablation> ablations;
+  for (const int64_t h : heads) ablations.push_back({.heads = {h}, .mean = true});
+  const SweepValues values = sweep.run(ablations, all_examples());
+  for (size_t a = 0; a < heads.size(); ++a) {
+    Means means(heads[a]);
+    (void)hidden({.observer = &means});
+    const std::vector<double> wanted =
+        expected({.gates = {gates.data(), {1, model_.heads()}}, .observer = &means}, {});
+    expect_near(values.ablated[a], wanted, "head " + std::to_string(heads[a]));
+  }
+}
+
 TEST_P(Ablations, SomeExamplesInAnyBatches) {
   std::vector<Ablation> ablations = {{.heads = {1}}};
   LossSweep whole(model_, pooling_, set_, {}), parts(model_, pooling_, set_, {.batch_rows = 1});

@@ -159,7 +159,7 @@ std::string json_of(const HeadFacts& facts, const ObservedCorpus& corpus) {
   json.field("b", pair.b);
   json.field("rows", pair.rows);
   json.field("js", pair.js);
-  json.field("others_js", pair.others_js);
+  if (pair.others_js) json.field("others_js", *pair.others_js);
   json.field("output_cka", pair.output_cka);
   for (const char* const name : {"subspace_overlap", "principal_angle"}) {
     json.key(name);
@@ -195,8 +195,12 @@ std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
                   grouped(std::ssize(corpus.texts)), grouped(corpus.tokens()));
   text += fmt::format(
       "  js                  {:>8.4f}   0: they attend to the same, 0.69: to nothing "
-      "in common\n{:22}{:>8.4f}   between the other heads of their layers\n",
-      pair.js, "", pair.others_js);
+      "in common\n",
+      pair.js);
+  if (pair.others_js) {
+    text += fmt::format("{:22}{:>8.4f}   between the other heads of their layers\n", "",
+                        *pair.others_js);
+  }
   text += fmt::format(
       "  output cka          {:>8.4f}   1: the same output up to rotation and "
       "scale\n",

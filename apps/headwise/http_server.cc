@@ -338,33 +338,48 @@ class HttpServer::Impl : private httplib::Server {
         if (errno != EAGAIN && errno != EINTR) std::this_thread::sleep_for(milliseconds(1));
         continue;
       }
-      take(std::move(socket));
+      try {
+        take(std::move(socket));
+      } catch (const std::exception&) {  // no memory, no more threads: others may come later
+      }
     }
     listening_ = Socket();
   }
 
+  /// One of the connections that may be. It counts until it is destroyed.
+  class Place {
+   public:
+    /// None if there are as many as may be.
+    static std::optional<Place> find(Impl& server) {
+      const std::lock_guard lock(server.mutex_);
+      if (server.connections_ >= kMostConnections) return std::nullopt;
+      ++server.connections_;
+      return Place(server);
+    }
+    ~Place() {
+      if (server_ == nullptr) return;
+      const std::lock_guard lock(server_->mutex_);
+      --server_->connections_;
+      server_->ended_.notify_all();
+    }
+    Place(Place&& other) noexcept : server_(std::exchange(other.server_, nullptr)) {}
+    Place& operator=(Place&&) = delete;
+
+   private:
+    explicit Place(Impl& server) : server_(&server) {}
+    Impl* server_;
+  };
+
+  /// Throws if there is no memory, or no thread: the connection is closed then.
   void take(Socket socket) {
-    bool room = false;
-    {
-      const std::lock_guard lock(mutex_);
-      room = connections_ < kMostConnections;
-      if (room) ++connections_;
-    }
-    if (!room) return turn_away(socket);
-    try {
-      std::thread([this, taken = std::move(socket)] {
-        try {
-          serve(taken.fd());
-        } catch (const std::exception&) {  // no memory: the connection is closed, the server stays
-        }
-        const std::lock_guard lock(mutex_);
-        --connections_;
-        ended_.notify_all();
-      }).detach();
-    } catch (const std::system_error&) {  // no more threads
-      const std::lock_guard lock(mutex_);
-      --connections_;
-    }
+    std::optional<Place> place = Place::find(*this);
+    if (!place) return turn_away(socket);
+    std::thread([this, own = std::move(*place), taken = std::move(socket)] {
+      try {
+        serve(taken.fd());
+      } catch (const std::exception&) {  // no memory: the connection is closed, the server stays
+      }
+    }).detach();
   }
 
   void serve(int fd) {

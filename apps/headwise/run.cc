@@ -61,6 +61,30 @@ void check_heeded(const RunOptions& options, const Session& session) {
        {"hidden", "logits", "nll"});
 }
 
+/// Outputs mean the same only if the models were made for the same task. Hidden states and
+/// embeddings are there without an output layer.
+void check_same_task(const RunOptions& options, const Session& before, const Session& after) {
+  if (options.task == "hidden" || options.task == "embed") return;
+  const auto refuse = [&](std::string_view got, std::string_view expected) {
+    throw Error({.what = "the models are not for the same task",
+                 .where = fmt::format("--against {}", options.against),
+                 .got = fmt::format("a folder for {}", got),
+                 .expected = std::string(expected),
+                 .hint = "--task hidden and --task embed compare any models with the same tokens"});
+  };
+  const ModelConfig &a = before.config(), &b = after.config();
+  if (a.task != b.task) refuse(to_string(a.task), to_string(b.task));
+  const auto kind = [](const ModelConfig& config) {
+    return config.regression    ? "regression"
+           : config.multi_label ? "classification with several labels each"
+                                : "classification with one label each";
+  };
+  if (options.task == "classify" &&
+      (a.regression != b.regression || a.multi_label != b.multi_label)) {
+    refuse(kind(a), kind(b));
+  }
+}
+
 void write_array(const Results& results, const CommonOptions& common) {
   std::vector<int64_t> shape = results.row_shape;
   int64_t row = 1;
@@ -97,7 +121,10 @@ void run(RunOptions options, const CommonOptions& common) {
   std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
   if (options.task.empty()) options.task = default_run_task(session, pooling.has_value());
   check_task(options.task, session);
-  if (before) check_task(options.task, *before);
+  if (before) {
+    check_task(options.task, *before);
+    check_same_task(options, *before, session);
+  }
   check_heeded(options, session);
   if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
     usage_error("answer: give the --context of each --text");

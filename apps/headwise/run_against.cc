@@ -90,6 +90,13 @@ class Against : public RunTask {
            .got = fmt::format("{}", before.width),
            .expected = fmt::format("{}", after.width)});
     }
+    if (before.values.size() != after.values.size()) {
+      throw Error(
+          {.what = fmt::format("the models' outputs of {} have not as many rows", options_.task),
+           .where = fmt::format("--against {}", options_.against),
+           .got = fmt::format("{} rows", before.rows()),
+           .expected = fmt::format("{}", after.rows())});
+    }
     ++texts_;
     if (results.is_json()) {
       results.begin(input);
@@ -115,6 +122,9 @@ class Against : public RunTask {
       finish_one(results, "cosine", cosines_ / static_cast<double>(texts_), "mean cosine");
     } else if (options_.task == "hidden" || options_.task == "logits") {
       finish_one(results, "relative_norm", all_.relative_norm(), "relative norm of the change");
+    } else if (options_.task == "classify" && after_.config().task == Task::classify &&
+               after_.config().regression) {
+      finish_one(results, "largest", all_.largest, "largest change of a score");
     } else {
       finish_one(
           results, "changed", changed_,
@@ -262,9 +272,12 @@ class Against : public RunTask {
     int64_t changed = 0;
     for (int64_t row = 0; row < before.rows(); ++row) {
       const auto a = before.row(row), b = after.row(row);
-      const int32_t best = largest(a, 1).front(), now = largest(b, 1).front();
-      changed += best != now;
-      if (of_tokens && !results.is_json() && best != now) {
+      const std::vector<int32_t> labels_before = labels_of(config, a),
+                                 labels_after = labels_of(config, b);
+      if (labels_before == labels_after) continue;
+      ++changed;
+      if (of_tokens && !results.is_json()) {
+        const int32_t best = labels_before.front(), now = labels_after.front();
         const int32_t id = batch.inputs.front().encoding.ids[row];
         results.text += fmt::format("  {}{} {:.2f} %, then {} {:.2f} %\n",
                                     padded(after_.tokens({&id, 1}).front(), 16), labels[best],
@@ -283,9 +296,10 @@ class Against : public RunTask {
       }
       return;
     }
+    all_ += difference_of(before, after);
     const auto a = before.row(0), b = after.row(0);
     if (results.is_json()) {
-      results.json.field("label_changed", changed > 0);
+      if (!config.regression) results.json.field("label_changed", changed > 0);
       results.json.key("scores");
       results.json.begin_object();
       for (size_t i = 0; i < labels.size(); ++i) results.json.field(labels[i], b[i] - a[i]);
@@ -396,8 +410,10 @@ class Against : public RunTask {
       } else {
         results.text += head_of_table("next token");
       }
-      const auto row = [](const Activations& of) {
-        return std::span<const float>(&of.rows(0, 0), static_cast<size_t>(of.rows.extent(1)));
+      // Checkpoints pad the vocabulary to different sizes. Candidates are tokens of both models.
+      const auto width = static_cast<size_t>(std::min(a.rows.extent(1), b.rows.extent(1)));
+      const auto row = [&](const Activations& of) {
+        return std::span<const float>(&of.rows(0, 0), width);
       };
       add_candidates(row(a), row(b), results);
       if (results.is_json()) results.json.end_array();

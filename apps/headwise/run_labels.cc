@@ -181,8 +181,8 @@ class Classify : public RunTask {
     results.json.field("label", labels_[best]);
     if (session_.config().multi_label) {
       std::vector<std::string> above;
-      for (size_t i = 0; i < labels_.size(); ++i) {
-        if (scores[i] >= 0.5f) above.push_back(labels_[i]);
+      for (const int32_t label : labels_of(session_.config(), scores)) {
+        above.push_back(labels_[label]);
       }
       results.json.field("labels", above);
     }
@@ -199,7 +199,7 @@ class Classify : public RunTask {
     std::vector<float> shares;
     for (int64_t row = 0; row < scores.extent(0); ++row) {
       const std::span<const float> own(&scores(row, 0), labels_.size());
-      const int32_t label = largest(own, 1).front();
+      const int32_t label = labels_of(session_.config(), own).front();
       best.push_back(labels_[label]);
       shares.push_back(own[label]);
     }

@@ -154,4 +154,15 @@ std::vector<int32_t> largest(std::span<const float> row, int64_t count) {
   return order;
 }
 
+std::vector<int32_t> labels_of(const ModelConfig& config, std::span<const float> scores) {
+  const bool of_text = config.task == Task::classify;
+  if (of_text && config.regression) return {};
+  if (!of_text || !config.multi_label) return largest(scores, 1);
+  std::vector<int32_t> labels;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (scores[i] >= 0.5f) labels.push_back(static_cast<int32_t>(i));
+  }
+  return labels;
+}
+
 }  // namespace headwise::program

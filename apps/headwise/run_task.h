@@ -124,4 +124,8 @@ size_t display_width(std::string_view text);
 /// The `count` largest of a row, largest first.
 std::vector<int32_t> largest(std::span<const float> row, int64_t count);
 
+/// The labels that the scores of a text or a token stand for: those of at least one half if a text
+/// may have several, none of regression, else the one with the largest score.
+std::vector<int32_t> labels_of(const ModelConfig& config, std::span<const float> scores);
+
 }  // namespace headwise::program

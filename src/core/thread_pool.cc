@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -139,15 +138,16 @@ class ThreadPool {
     threads_are_gone_ = false;
     if (members_.empty()) members_.push_back(std::make_unique<Member>());
     while (std::ssize(members_) < count) {
-      members_.push_back(std::make_unique<Member>());
+      const size_t before = members_.size();
       try {
+        members_.push_back(std::make_unique<Member>());
         std::thread([this, own = static_cast<int>(members_.size()) - 1,
                      state = &members_.back()->state] {
           serve(own, *state);
         }).detach();
-      } catch (const std::system_error&) {  // the system has no more of them
-        members_.pop_back();
-        return static_cast<int>(members_.size());
+      } catch (...) {  // the system has no more of them, or no memory
+        members_.resize(before);
+        return static_cast<int>(before);
       }
     }
     return count;

@@ -233,7 +233,7 @@ TensorToWrite TensorFiles::copy_of(const TensorInfo& tensor) const {
   return {.name = tensor.name,
           .dtype = tensor.dtype,
           .shape = tensor.shape,
-          .load = [files = *this, &tensor] { return files.bytes(tensor); }};
+          .load = [files = *this, tensor] { return files.bytes(tensor); }};
 }
 
 void TensorFiles::check_unchanged() const {

@@ -92,6 +92,19 @@ TEST(TensorFiles, WriteTheSameBytesAgain) {
             contents_of(folder.path() / "b.safetensors"));
 }
 
+TEST(TensorFiles, CopiesDoNotNeedTheInfoTheyWereMadeOf) {
+  const TemporaryFolder folder;
+  const auto a = counting(5);
+  write_one(folder.path() / "a.safetensors", "a", a);
+  const TensorFiles files = TensorFiles::open(folder.path() / "a.safetensors");
+  TensorInfo info = *files.find("a");
+  const TensorToWrite copy = files.copy_of(info);
+  info.shape = {1};
+  const TensorBytes bytes = copy.load();
+  ASSERT_EQ(bytes.span().size(), 5 * sizeof(float));
+  EXPECT_EQ(std::memcmp(bytes.data(), a.data(), bytes.span().size()), 0);
+}
+
 TEST(TensorFiles, GiveValuesThatAreNotAligned) {
   const TemporaryFolder folder;
   const float value = 2.5f;

@@ -8,6 +8,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "io/to_float.h"
 #include "model/weight_names.h"
 
 namespace headwise {
@@ -67,11 +68,11 @@ void WeightReader::check(const TensorInfo& tensor, std::span<const std::byte> by
 
 Buffer WeightReader::floats(const TensorInfo& tensor) const {
   Buffer values(tensor.size());
-  files_.read(tensor, values.span());
-  if (tensor.dtype == Dtype::kF32) {
+  if (tensor.dtype == Dtype::kF32 || !is_float(tensor.dtype)) {
+    files_.read(tensor, values.span());  // which refuses tensors that are not of floats
     check(tensor, std::as_bytes(values.span()));
   } else {
-    check(tensor, files_.bytes(tensor).span());
+    to_float(tensor.dtype, bytes(tensor).span(), values.span());
   }
   return values;
 }

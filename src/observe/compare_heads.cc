@@ -1,8 +1,10 @@
 // Runs the model once and compares what two of its heads attend to and what they output.
 #include "headwise/observe/compare_heads.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -68,18 +70,20 @@ class TwoHeads : public ForwardObserver {
 
   double js() const { return divergences_.mean(heads_[0].index, second_index()); }
 
-  double others_js() const {
+  std::optional<double> others_js() const {
     double sum = 0;
     int64_t pairs = 0;
+    // The list makes it values: otherwise it would refer to what second_index() returned.
+    const std::pair<int64_t, int64_t> own = std::minmax({heads_[0].index, second_index()});
     for (int64_t i = 0; i < count_; ++i) {
       for (int64_t j = i + 1; j < count_; ++j) {
-        const auto own = std::minmax(heads_[0].index, second_index());
         const double mean = divergences_.mean(i, j);
-        if (std::pair(i, j) == std::pair(own.first, own.second) || std::isnan(mean)) continue;
+        if (std::pair(i, j) == own || std::isnan(mean)) continue;
         sum += mean;
         ++pairs;
       }
     }
+    if (pairs == 0) return std::nullopt;
     return sum / static_cast<double>(pairs);
   }
 

@@ -31,8 +31,7 @@ std::span<const float> LossSweep::mean_output(int64_t head, const Progress& prog
 
 void LossSweep::measure_means(const Progress& progress) {
   HeadOutputMeans sums(model_);
-  ForwardOptions options{.observer = &sums};
-  if (!options_.gates.empty()) options.gates = {options_.gates.data(), {1, model_.heads()}};
+  const ForwardOptions options{.observer = &sums};  // without gates, as mean_outputs does
   // All rows of the set count, also those of examples that are not scored.
   const TrainingBatch& all = scorer_.set().examples.all;
   const int64_t texts = all.source.sequences();

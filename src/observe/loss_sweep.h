@@ -82,7 +82,8 @@ class LossSweep : public LossSource {
                 std::span<const int64_t> examples) const override;
   double work_of_pass() const override;
 
-  /// What every head says in the mean over all rows of the set; computed once.
+  /// What every head says in the mean over all rows of the set, from the model with all gates 1;
+  /// computed once.
   std::span<const float> mean_output(int64_t head, const Progress& progress = {});
 
   const ExampleScorer& scorer() const { return scorer_; }

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 json compared(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "compare");
@@ -73,6 +74,14 @@ TEST(CompareCommand, ComparesTwoHeadsAsObserveDoes) {
     };
     const json same = compare("L1.H0", "L1.H2");
     EXPECT_NEAR(same["js"], evidence["pairs"]["js"]["L1"][0][2], 1e-6);
+    const json& all_js = evidence["pairs"]["js"]["L1"];
+    double others = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      for (size_t j = i + 1; j < 4; ++j) {
+        if (i != 0 || j != 2) others += all_js[i][j].get<double>() / 5;
+      }
+    }
+    EXPECT_NEAR(same["others_js"], others, 1e-6);
     EXPECT_NEAR(same["output_cka"], evidence["pairs"]["output_cka"]["L1"][0][2], 1e-5);
     for (const char* const side : {"q", "k", "v", "o"}) {
       EXPECT_NEAR(same["subspace_overlap"][side],
@@ -101,6 +110,23 @@ TEST(CompareCommand, ShowsPeopleTwoHeads) {
   for (const char* const shown : {"L0.H1 and L1.H1", "output cka", "subspace overlap", "entropy"}) {
     EXPECT_THAT(result.out, HasSubstr(shown));
   }
+}
+
+TEST(CompareCommand, TheOnlyTwoHeadsOfALayerHaveNoOthers) {
+  const std::vector<std::string> heads = {golden_model_path("gpt_neox_sequential"), "L0.H0",
+                                          "L0.H1", "--ids", "5 9 3 7"};
+  const json same = compared(heads);
+  EXPECT_FALSE(same.contains("others_js"));
+  EXPECT_TRUE(same["js"].is_number());
+  std::vector<std::string> arguments = {"compare"};
+  arguments.insert(arguments.end(), heads.begin(), heads.end());
+  const ProgramResult shown = run_program(arguments);
+  EXPECT_EQ(shown.code, 0) << shown.errors;
+  EXPECT_THAT(shown.out, Not(HasSubstr("between the other heads")));
+  EXPECT_THAT(shown.out, Not(HasSubstr("nan")));
+  const json apart =
+      compared({golden_model_path("gpt_neox_sequential"), "L0.H0", "L1.H1", "--ids", "5 9 3 7"});
+  EXPECT_TRUE(apart["others_js"].is_number());
 }
 
 TEST(CompareCommand, SaysWhatIsWrongWithTwoHeads) {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "golden/folder.h"
 #include "io/io_testing.h"
 #include "program/golden_inputs.h"
 
@@ -140,6 +142,112 @@ TEST(RunAgainst, AnotherModelHasTheSameTokens) {
       with_texts("run", "bert", {"--task", "hidden", "--against", golden_model_path("gpt2")}));
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.errors, HasSubstr("do not have the same tokens"));
+}
+
+/// gpt2 with a tokenizer and so many more rows of its vocabulary. They get the largest logits.
+void write_padded_gpt2(const TemporaryFolder& folder, const std::string& name, int64_t more) {
+  const std::filesystem::path from = golden_model("gpt2"), to = folder.path() / name;
+  json config = json::parse(contents_of(from / "config.json"));
+  const int64_t vocabulary = config["vocab_size"];
+  config["vocab_size"] = vocabulary + more;
+  folder.write(name + "/config.json", config.dump());
+  std::filesystem::copy(golden_folder() / "text/tokenizers/gpt2/tokenizer.json", to);
+  const TensorFiles files = TensorFiles::open(from / "model.safetensors");
+  std::vector<TensorToWrite> tensors;
+  std::vector<float> rows;
+  for (const TensorInfo& info : files.tensors()) {
+    TensorToWrite& tensor = tensors.emplace_back(files.copy_of(info));
+    if (info.shape.empty() || info.shape[0] != vocabulary) continue;
+    ASSERT_TRUE(rows.empty()) << "one tensor has the vocabulary";
+    rows.resize(info.size());
+    files.read(info, rows);
+    for (int64_t i = 0; i < more * info.shape[1]; ++i) rows.push_back(3 * rows[i]);
+    tensor = {.name = info.name,
+              .shape = {vocabulary + more, info.shape[1]},
+              .bytes = std::as_bytes(std::span(rows))};
+  }
+  write_tensors(to / "model.safetensors", tensors, files.metadata());
+}
+
+TEST(RunAgainst, NextTokensAreThoseThatBothModelsHave) {
+  const TemporaryFolder folder;
+  write_padded_gpt2(folder, "plain", 0);
+  write_padded_gpt2(folder, "padded", 14);
+  const std::string plain = folder.path() / "plain", padded = folder.path() / "padded";
+  for (const auto& [model, against] : {std::pair(plain, padded), std::pair(padded, plain)}) {
+    const json both =
+        run_json({"run", model, "--against", against, "--json", "--task", "generate",
+                  "--max-tokens", "2", "--ids", "5 9 3 7 2 11 8", "--ids", "8 4 6 13"});
+    for (const json& result : both["results"]) {
+      EXPECT_FALSE(result["change"]["next"].empty());
+      for (const json& candidate : result["change"]["next"]) {
+        EXPECT_LT(candidate["id"].get<int>(), 66);
+        for (const char* side : {"before", "after"}) {
+          EXPECT_GE(candidate[side].get<double>(), 0);
+          EXPECT_LE(candidate[side].get<double>(), 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(RunAgainst, AnotherModelIsForTheSameTask) {
+  const auto refused = [](const std::string& model, const std::string& against) {
+    const ProgramResult result = run_program(
+        with_texts("run", model, {"--task", "classify", "--against", golden_model_path(against)}));
+    EXPECT_EQ(result.code, 1) << result.out;
+    return result.errors;
+  };
+  for (const auto& [model, against] :
+       {std::pair("llama_sequence", "llama_token"), std::pair("llama_token", "llama_sequence")}) {
+    EXPECT_THAT(refused(model, against), HasSubstr("not for the same task"));
+  }
+  EXPECT_THAT(refused("bert_sequence", "bert_multi_label"),
+              AllOf(HasSubstr("one label each"), HasSubstr("several labels each")));
+  const json hidden = run_json(
+      with_texts("run", "llama_sequence",
+                 {"--json", "--task", "hidden", "--against", golden_model_path("llama_token")}));
+  EXPECT_TRUE(hidden["change"]["relative_norm"].is_number());
+}
+
+TEST(RunAgainst, SeveralLabelsChangeTogether) {
+  const auto compared = [](const char* gate) {
+    return run_json(
+        with_texts("run", "bert_multi_label", {"--json", "--gate", gate, "--against", "original"}));
+  };
+  bool only_labels = false, only_best = false;
+  for (const char* gate : {"L0=0", "L0.H0=0", "L0.H1=0", "L0.H2=0", "L0.H3=0"}) {
+    const json both = compared(gate);
+    int changed = 0;
+    for (const json& result : both["results"]) {
+      const json &before = result["before"], &after = result["after"];
+      const bool other = before["labels"] != after["labels"];
+      EXPECT_EQ(result["change"]["label_changed"], other) << gate;
+      only_labels |= other && before["label"] == after["label"];
+      only_best |= !other && before["label"] != after["label"];
+      changed += other;
+    }
+    EXPECT_EQ(both["change"]["changed"], changed) << gate;
+  }
+  EXPECT_TRUE(only_labels && only_best) << "the gates no longer show the difference";
+}
+
+TEST(RunAgainst, RegressionHasNoLabelThatChanges) {
+  const json both = run_json(
+      with_texts("run", "bert_regression", {"--json", "--gate", "L0=0", "--against", "original"}));
+  double largest = 0;
+  for (const json& result : both["results"]) {
+    EXPECT_FALSE(result["change"].contains("label_changed"));
+    const double change = result["change"]["scores"]["LABEL_0"];
+    EXPECT_NEAR(change,
+                result["after"]["scores"]["LABEL_0"].get<double>() -
+                    result["before"]["scores"]["LABEL_0"].get<double>(),
+                1e-5);
+    largest = std::max(largest, std::abs(change));
+  }
+  EXPECT_GT(largest, 0.1);
+  EXPECT_FALSE(both["change"].contains("changed"));
+  EXPECT_NEAR(both["change"]["largest"].get<double>(), largest, 1e-5);
 }
 
 TEST(RunAgainst, ShowsPeopleATable) {

@@ -78,7 +78,7 @@ class TensorFiles {
   /// (float64) infinite as float32. `bytes` are those of the tensor.
   void check_finite(const TensorInfo& tensor, std::span<const std::byte> bytes) const;
 
-  /// For write_tensors: the tensor as it is, read when it is written.
+  /// For write_tensors: the tensor as it is, read when it is written. `tensor` need not live on.
   TensorToWrite copy_of(const TensorInfo& tensor) const;
 
   /// Throws Error if a file was written to since it was opened.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct HeadComparison {
   std::string a{}, b{};  // "L7.H9", "L7.H10"
   int64_t rows = 0;
   double js = 0;  // mean over rows of the Jensen-Shannon divergence of their weights, in nats
-  double others_js = 0;   // the mean of that between all other pairs of heads of the two layers
+  /// The mean of that between all other pairs of heads of the two layers, if there are others.
+  std::optional<double> others_js{};
   double output_cka = 0;  // centred linear CKA of what they add to the residual stream
   std::map<std::string, SubspaceRelation> subspaces{};  // q, k, v, o
 };
