@@ -74,7 +74,7 @@ TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
   EXPECT_EQ(made.prune->after.heads, model_.heads() - 3);
 }
 
-/// Heads are chosen on every other example, and what is said about the plan comes from the others.
+/// Heads are chosen on half of the examples, and what is said about the plan comes from the others.
 TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   const Study made = study(input(), {.keep = 0.75}, out("study"));
   EXPECT_EQ(made.evidence.loss->examples, kTexts / 2);
@@ -86,10 +86,8 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   EXPECT_EQ(held_out.neighbours->of, 10);
   EXPECT_EQ(made.evidence.held_out->examples, kTexts / 2);
 
-  // The same number from the pruned model itself, over the odd texts.
-  std::vector<int64_t> odd;
-  for (int64_t i = 1; i < kTexts; i += 2) odd.push_back(i);
-  const EvaluationSet others = examples_of(unlabelled(texts_), odd);
+  // The same number from the pruned model itself, over the held-out texts.
+  const EvaluationSet others = split_examples(unlabelled(texts_)).held_out;
   const Model pruned = Model::load(out("study") / "model");
   const double after = infidelity(pruned, model_, golden_model("bert"), others.examples.all.source);
   EXPECT_NEAR(held_out.loss.after, after, 1e-5 * after + 1e-9);

@@ -227,13 +227,21 @@ class StudyRun {
       const int64_t scored =
           std::min(scored_examples(halves.choosing), scored_examples(halves.held_out));
       if (2 * scored < kFewestToSplit) {
-        not_held_out_ = fmt::format("{} examples are too few to hold half of them out, {} would do",
-                                    scored_examples(choosing), kFewestToSplit);
+        const int64_t all = scored_examples(choosing);
+        not_held_out_ =
+            all < kFewestToSplit
+                ? fmt::format("{} examples are too few to hold half of them out, {} would do", all,
+                              kFewestToSplit)
+                : fmt::format(
+                      "the halves would have {} and {} examples (equal ones stay together), {} "
+                      "each would do",
+                      scored_examples(halves.choosing), scored_examples(halves.held_out),
+                      kFewestToSplit / 2);
         return;
       }
       choosing = std::move(halves.choosing);
       held_out_ = std::move(halves.held_out);
-      held_out_source_ = "every other example";
+      held_out_source_ = "a half of the examples, drawn with a fixed seed";
     }
     choosing_share_ = static_cast<double>(rows_of(choosing)) / rows_of_pass;
     held_out_passes_.first_masks = static_cast<double>(rows_of(held_out_)) / rows_of_pass;

@@ -79,7 +79,7 @@ TEST_F(StudyCommand, GoesTheWholeWay) {
   EXPECT_NEAR(passes, summary["passes"]["spent"].get<double>(), 1e-6 * passes);
   EXPECT_EQ(summary["prune"]["after"]["heads"], heads / 2);
   const json held_out = summary["held_out"];
-  EXPECT_EQ(held_out["examples"], 27) << "every other one of 55";
+  EXPECT_EQ(held_out["examples"], 27) << "half of 55";
   EXPECT_EQ(held_out["chosen_on"], 28);
   EXPECT_EQ(held_out["random"]["draws"], 10);
   EXPECT_NEAR(held_out["change"],
