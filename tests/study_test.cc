@@ -218,6 +218,8 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
     }
   }
   EXPECT_EQ(rich.evidence.loss->examples, kTexts / 2);
+  EXPECT_EQ(rich.plan.held_out->chosen_on, *examples(rich).rbegin());
+  EXPECT_EQ(rich.plan.held_out->examples, kTexts / 2);
 }
 
 TEST_F(StudyOfBert, GivesTheSameBitsForAnyNumberOfThreads) {

@@ -345,7 +345,9 @@ class StudyRun {
     data.progress = [&](std::string_view, int64_t done, int64_t total) { report(done, total); };
     study_.plan = plan(study_.verdict, options, data);
     if (!study_.plan.held_out) study_.plan.held_out = HeldOut{.reason = not_held_out_};
-    study_.plan.held_out->source = held_out_source_;
+    HeldOut& held_out = *study_.plan.held_out;
+    held_out.source = held_out_source_;
+    if (held_out.examples > 0) held_out.chosen_on = choosing_examples(study_.evidence);
     assess(study_.verdict, study_.plan);
     note_held_out();
     write_file_whole(file, to_json(study_.plan));

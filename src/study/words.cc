@@ -9,6 +9,7 @@
 
 #include "headwise/observe/evaluation.h"
 #include "headwise/study/study.h"
+#include "study/budget.h"
 
 namespace headwise {
 namespace {
@@ -89,9 +90,9 @@ std::string importance(const Study& study) {
   if (unmeasured > 0) text += fmt::format(", {} not measured", unmeasured);
   if (counts[Standing::undecided] == 0) return text;
   text += fmt::format(", {} undecided: ", counts[Standing::undecided]);
-  const int64_t examples = study.evidence.loss ? study.evidence.loss->examples : 0;
   return text + (study.undecided.out_of_examples
-                     ? fmt::format("{} {} are too few", examples, examples_word(verdict.loss_task))
+                     ? fmt::format("{} {} are too few", choosing_examples(study.evidence),
+                                   examples_word(verdict.loss_task))
                      : fmt::format("{:.0f} passes are too few", study.budget));
 }
 

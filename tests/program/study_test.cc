@@ -118,6 +118,16 @@ TEST_F(StudyCommand, GoesTheWholeWay) {
   EXPECT_THAT(again.errors, HasSubstr("new or empty"));
 }
 
+TEST_F(StudyCommand, HoldsOutScenesOfTheLongerBuiltInText) {
+  const ProgramResult result = run_program(
+      {"study", path("bert"), "--loss", "fidelity", "--no-probes", "--json", "-o", path("study")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const json held_out = json::parse(result.out)["held_out"];
+  EXPECT_EQ(held_out["examples"], 80);
+  EXPECT_EQ(held_out["chosen_on"], 106);
+  EXPECT_EQ(held_out["source"], "blocks of 8 sentences of the longer built-in text");
+}
+
 TEST_F(StudyCommand, ShowsPeopleTheGridThePlanAndTheModel) {
   const ProgramResult result = run_program({"study", path("bert"), "--input", path("lines.txt"),
                                             "--no-probes", "--keep", "0.75", "-o", path("study")});
