@@ -181,10 +181,11 @@ std::string limit(const Savings& savings) {
 
 std::string pays(const Study& study) {
   const Savings& savings = study.savings;
+  if (!savings.seconds) return "Whether that pays was not measured: no model was written.";
   const std::string more =
       fmt::format("To save more than {} of the work, take a model with fewer layers.",
                   percent_of(savings.most_multiply_adds));
-  if (savings.seconds && saved(*savings.seconds) < kTimeNoise) {
+  if (saved(*savings.seconds) < kTimeNoise) {
     return fmt::format("It does not pay for speed here: less than {:.0f} % of the time. {}",
                        100 * kTimeNoise, more);
   }

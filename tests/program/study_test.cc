@@ -170,6 +170,7 @@ TEST_F(StudyCommand, SaysFirstThatDataDoNotSupportAPlan) {
   EXPECT_EQ(summary["supported"], false);
   EXPECT_FALSE(summary["reasons"].empty());
   EXPECT_FALSE(summary.contains("prune"));
+  EXPECT_EQ(summary["words"]["pays"], "Whether that pays was not measured: no model was written.");
   EXPECT_EQ(summary["held_out"]["examples"], 0);
   EXPECT_EQ(read("plain/plan.json")["supported"], false);
 
