@@ -161,6 +161,27 @@ TEST_F(StudyOfBert, WritesUnsupportedModelsOnlyIfAsked) {
   EXPECT_THAT(in_words(asked).support, HasSubstr("--keep was given"));
 }
 
+/// Passes that overlap show no saving, however far apart their medians are.
+TEST(StudyWords, NameTimeOnlyBeyondItsSpread) {
+  Study made;
+  made.savings.speed = SpeedComparison{.texts = 8,
+                                       .tokens = 128,
+                                       .before = 0.100,
+                                       .after = 0.090,
+                                       .before_interval = {0.094, 0.120},
+                                       .after_interval = {0.088, 0.095}};
+  EXPECT_THAT(in_words(made).savings, HasSubstr("no measurable time (100 -> 90 ms"));
+  EXPECT_THAT(in_words(made).savings, HasSubstr("94 to 120 ms before, 88 to 95 ms after"));
+  EXPECT_THAT(in_words(made).pays, HasSubstr("does not pay for speed"));
+  made.savings.speed->after_interval.high = 0.093;
+  EXPECT_THAT(in_words(made).savings, HasSubstr("10 % of the time (100 -> 90 ms"));
+  EXPECT_THAT(in_words(made).pays, HasSubstr("It pays"));
+  made.savings.speed->after = 0.099;  // little, but more than the spread
+  made.savings.speed->after_interval = {0.0985, 0.0995};
+  made.savings.speed->before_interval = {0.0998, 0.1001};
+  EXPECT_THAT(in_words(made).savings, HasSubstr("1.0 % of the time"));
+}
+
 /// The numbers of the headline are those of all heads.
 TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
   const Study made = study(input(), {}, out("study"));

@@ -435,12 +435,7 @@ class StudyRun {
     const PruneReport& prune = *study_.prune;
     savings.bytes = {static_cast<double>(prune.before.summary.bytes),
                      static_cast<double>(prune.after.summary.bytes)};
-    if (!prune.speed.empty()) {
-      const SpeedComparison& speed = prune.speed.back();
-      savings.seconds = {speed.before, speed.after};
-      savings.texts = speed.texts;
-      savings.tokens = speed.tokens;
-    }
+    if (!prune.speed.empty()) savings.speed = prune.speed.back();
     return savings;
   }
 

@@ -15,7 +15,6 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kSoManyAreHopeless = 100000;  // further examples
-constexpr double kTimeNoise = 0.02;             // of measured seconds
 
 std::string percent_of(double share) {
   const double value = 100 * share;
@@ -150,17 +149,20 @@ std::string savings_of(const Savings& savings) {
         fmt::format(" ({:.1f} of {:.1f} MB)", (savings.bytes->before - savings.bytes->after) / 1e6,
                     savings.bytes->before / 1e6);
   }
-  if (savings.seconds && saved(*savings.seconds) < kTimeNoise) {
+  if (const auto& speed = savings.speed) {
+    const std::string times =
+        fmt::format("{:.3g} -> {:.3g} ms for {} x {} tokens", 1e3 * speed->before,
+                    1e3 * speed->after, speed->texts, speed->tokens);
+    if (speed->saves_time()) {
+      return text + fmt::format(", {} of the time ({})",
+                                percent_of(saved({speed->before, speed->after})), times);
+    }
+    const ConfidenceInterval &before = speed->before_interval, &after = speed->after_interval;
     return text + fmt::format(
-                      ", and no time that can be told from noise ({:.3g} -> {:.3g} ms for "
-                      "{} x {} tokens)",
-                      1e3 * savings.seconds->before, 1e3 * savings.seconds->after, savings.texts,
-                      savings.tokens);
-  }
-  if (savings.seconds) {
-    return text + fmt::format(", {} of the time ({:.3g} -> {:.3g} ms for {} x {} tokens)",
-                              percent_of(saved(*savings.seconds)), 1e3 * savings.seconds->before,
-                              1e3 * savings.seconds->after, savings.texts, savings.tokens);
+                      ", and no measurable time ({}; {:.3g} to {:.3g} ms before, {:.3g} to {:.3g} "
+                      "ms after)",
+                      times, 1e3 * before.low, 1e3 * before.high, 1e3 * after.low,
+                      1e3 * after.high);
   }
   return text + fmt::format(
                     " and {} of the multiply-adds of the layers; time is not measured without a "
@@ -181,13 +183,12 @@ std::string limit(const Savings& savings) {
 
 std::string pays(const Study& study) {
   const Savings& savings = study.savings;
-  if (!savings.seconds) return "Whether that pays was not measured: no model was written.";
+  if (!savings.speed) return "Whether that pays was not measured: no model was written.";
   const std::string more =
       fmt::format("To save more than {} of the work, take a model with fewer layers.",
                   percent_of(savings.most_multiply_adds));
-  if (saved(*savings.seconds) < kTimeNoise) {
-    return fmt::format("It does not pay for speed here: less than {:.0f} % of the time. {}",
-                       100 * kTimeNoise, more);
+  if (!savings.speed->saves_time()) {
+    return fmt::format("It does not pay for speed here: it saves no measurable time. {}", more);
   }
   return fmt::format("It pays for a model that runs often, most of all on long texts. {}", more);
 }

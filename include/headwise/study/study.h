@@ -98,10 +98,9 @@ struct Undecided {
 /// What a plan saves, and what removing heads can save at most.
 struct Savings {
   BeforeAfter heads{}, parameters{};
-  BeforeAfter multiply_adds{};           // of the layers, over a text of 128 tokens
-  std::optional<BeforeAfter> bytes{};    // of weights; none: no model was written
-  std::optional<BeforeAfter> seconds{};  // of `texts` texts of `tokens` tokens; likewise
-  int64_t texts = 0, tokens = 0;
+  BeforeAfter multiply_adds{};             // of the layers, over a text of 128 tokens
+  std::optional<BeforeAfter> bytes{};      // of weights; none: no model was written
+  std::optional<SpeedComparison> speed{};  // likewise
 
   // Without any head, as shares of the model.
   double most_parameters = 0, most_multiply_adds = 0;
