@@ -182,6 +182,27 @@ TEST(StudyWords, NameTimeOnlyBeyondItsSpread) {
   EXPECT_THAT(in_words(made).savings, HasSubstr("1.0 % of the time"));
 }
 
+TEST(StudyWords, CompareWithRandomHeadsOnlyWhereTheyWereDrawn) {
+  Study made;
+  made.plan.drop = {"L0.H1"};
+  made.plan.held_out = HeldOut{.examples = 50,
+                               .task = "lm",
+                               .change = 0.1,
+                               .interval = ConfidenceInterval{0.05, 0.15},
+                               .random = {.draws = 10, .change = 0.3, .median = 0.2}};
+  HeldOut& held_out = *made.plan.held_out;
+  EXPECT_THAT(in_words(made).comparison, HasSubstr("beyond its 95 % interval"));
+  held_out.random.median = 0.12;
+  EXPECT_THAT(in_words(made).comparison, HasSubstr("but its 95 % interval includes them"));
+  held_out.interval.reset();
+  EXPECT_THAT(in_words(made).comparison, testing::EndsWith("heads at random"));
+  held_out.random = {};
+  EXPECT_EQ(in_words(made).comparison, "");
+  made.plan.supported = false;
+  held_out.random.draws = 10;
+  EXPECT_EQ(in_words(made).comparison, "");
+}
+
 /// The numbers of the headline are those of all heads.
 TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
   const Study made = study(input(), {}, out("study"));

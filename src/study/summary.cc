@@ -89,6 +89,7 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                  {"importance", words.importance},
                  {"cost", words.cost},
                  {"meaning", words.meaning},
+                 {"comparison", words.comparison},
                  {"savings", words.savings},
                  {"limit", words.limit},
                  {"pays", words.pays}}},

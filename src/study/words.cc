@@ -122,6 +122,18 @@ std::string cost(const HeldOut& held_out, int64_t removed) {
   return text;
 }
 
+/// Of plans that the data support, see support.h.
+std::string comparison(const Study& study) {
+  if (!study.plan.supported || study.plan.drop.empty() || !study.plan.held_out) return "";
+  const HeldOut& held_out = *study.plan.held_out;
+  if (held_out.examples == 0 || held_out.random.draws == 0) return "";
+  const std::string text = "on held-out examples the plan costs less than as many heads at random";
+  if (!held_out.interval) return text;
+  return text + (held_out.interval->high < held_out.random.median
+                     ? ", beyond its 95 % interval"
+                     : ", but its 95 % interval includes them");
+}
+
 std::string meaning(const HeldOut& held_out) {
   std::vector<std::string> parts;
   if (const auto& near = held_out.neighbours) {
@@ -202,6 +214,7 @@ StudyWords in_words(const Study& study) {
           .importance = importance(study),
           .cost = cost(held_out, std::ssize(study.plan.drop)),
           .meaning = meaning(held_out),
+          .comparison = comparison(study),
           .savings = savings_of(study.savings),
           .limit = limit(study.savings),
           .pays = pays(study)};

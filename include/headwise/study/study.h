@@ -108,13 +108,14 @@ struct Savings {
   int64_t long_tokens = 0;
 };
 
-/// A study in sentences, the same on the screen and in summary.json. Empty: nothing to say.
+/// A study in sentences for the screen, summary.json and the page. Empty: nothing to say.
 struct StudyWords {
   std::string support{};     // what the data do not support, and why
   std::string help{};        // what would help
   std::string importance{};  // heads of each standing
   std::string cost{};        // the change of the loss on held-out examples, beside random heads
   std::string meaning{};     // of that change: neighbours, perplexity, agreement, scores
+  std::string comparison{};  // whether the plan costs less than heads at random
   std::string savings{};     // of the plan
   std::string limit{};       // of all plans
   std::string pays{};        // when removing heads pays
