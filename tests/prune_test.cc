@@ -9,7 +9,9 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/io/tensor_file.h"
@@ -248,6 +250,15 @@ TEST(Prune, AsksForAMapOfClasses) {
           "AutoModel"));
 }
 
+TEST(Prune, MediansOfTimesHaveIntervals) {
+  EXPECT_EQ(interval_of_median({2}), (ConfidenceInterval{2, 2}));
+  EXPECT_EQ(interval_of_median({3, 1, 2}), (ConfidenceInterval{1, 3}));
+  EXPECT_EQ(interval_of_median({6, 5, 4, 3, 2, 1}), (ConfidenceInterval{1, 6}));
+  std::vector<double> seconds(20);
+  std::iota(seconds.begin(), seconds.end(), 1.);
+  EXPECT_EQ(interval_of_median(seconds), (ConfidenceInterval{6, 15}));  // of tables: sign test
+}
+
 TEST(Prune, AModelIsAsFastAsItself) {
   const Model model = Model::load(golden_model("bert"));
   const std::vector<SpeedComparison> speed = compare_speed(model, model, {.tokens = 1000});
@@ -258,6 +269,11 @@ TEST(Prune, AModelIsAsFastAsItself) {
     EXPECT_EQ(at.tokens, model.config().max_positions) << "no longer than the model takes";
     EXPECT_GT(at.before, 0);
     EXPECT_GT(at.after, 0);
+    for (const auto& [median, interval] :
+         {std::pair(at.before, at.before_interval), std::pair(at.after, at.after_interval)}) {
+      EXPECT_LE(interval.low, median);
+      EXPECT_GE(interval.high, median);
+    }
   }
   const Texts texts(model.config());
   EXPECT_LE(infidelity(model, model, golden_model("bert"), texts.source), 1e-12);

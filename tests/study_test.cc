@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <numeric>
@@ -74,7 +75,7 @@ TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
   EXPECT_EQ(made.prune->after.heads, model_.heads() - 3);
 }
 
-/// Heads are chosen on every other example, and what is said about the plan comes from the others.
+/// Heads are chosen on half of the examples, and what is said about the plan comes from the others.
 TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   const Study made = study(input(), {.keep = 0.75}, out("study"));
   EXPECT_EQ(made.evidence.loss->examples, kTexts / 2);
@@ -86,10 +87,8 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   EXPECT_EQ(held_out.neighbours->of, 10);
   EXPECT_EQ(made.evidence.held_out->examples, kTexts / 2);
 
-  // The same number from the pruned model itself, over the odd texts.
-  std::vector<int64_t> odd;
-  for (int64_t i = 1; i < kTexts; i += 2) odd.push_back(i);
-  const EvaluationSet others = examples_of(unlabelled(texts_), odd);
+  // The same number from the pruned model itself, over the held-out texts.
+  const EvaluationSet others = split_examples(unlabelled(texts_)).held_out;
   const Model pruned = Model::load(out("study") / "model");
   const double after = infidelity(pruned, model_, golden_model("bert"), others.examples.all.source);
   EXPECT_NEAR(held_out.loss.after, after, 1e-5 * after + 1e-9);
@@ -99,11 +98,9 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   EXPECT_EQ(made.prune->after.loss->value, held_out.loss.after);
   EXPECT_EQ(made.plan.expected.at("loss"), held_out.loss.after);
   const std::vector<CurvePoint>& curve = made.plan.curves.at(made.plan.order);
-  for (const CurvePoint& point : curve) {
-    if (point.removed == 3) {
-      EXPECT_NEAR(point.loss, held_out.loss.after, 1e-9);
-    }
-  }
+  const auto of_plan = std::ranges::find(curve, 3, &CurvePoint::removed);
+  ASSERT_NE(of_plan, curve.end());
+  EXPECT_NEAR(of_plan->loss, held_out.loss.after, 1e-9);
 }
 
 /// No seed moves the halves.
@@ -163,6 +160,48 @@ TEST_F(StudyOfBert, WritesUnsupportedModelsOnlyIfAsked) {
   EXPECT_THAT(in_words(asked).support, HasSubstr("--keep was given"));
 }
 
+/// Passes that overlap show no saving, however far apart their medians are.
+TEST(StudyWords, NameTimeOnlyBeyondItsSpread) {
+  Study made;
+  made.savings.speed = SpeedComparison{.texts = 8,
+                                       .tokens = 128,
+                                       .before = 0.100,
+                                       .after = 0.090,
+                                       .before_interval = {0.094, 0.120},
+                                       .after_interval = {0.088, 0.095}};
+  EXPECT_THAT(in_words(made).savings, HasSubstr("no measurable time (100 -> 90 ms"));
+  EXPECT_THAT(in_words(made).savings, HasSubstr("94 to 120 ms before, 88 to 95 ms after"));
+  EXPECT_THAT(in_words(made).pays, HasSubstr("does not pay for speed"));
+  made.savings.speed->after_interval.high = 0.093;
+  EXPECT_THAT(in_words(made).savings, HasSubstr("10 % of the time (100 -> 90 ms"));
+  EXPECT_THAT(in_words(made).pays, HasSubstr("It pays"));
+  made.savings.speed->after = 0.099;  // little, but more than the spread
+  made.savings.speed->after_interval = {0.0985, 0.0995};
+  made.savings.speed->before_interval = {0.0998, 0.1001};
+  EXPECT_THAT(in_words(made).savings, HasSubstr("1.0 % of the time"));
+}
+
+TEST(StudyWords, CompareWithRandomHeadsOnlyWhereTheyWereDrawn) {
+  Study made;
+  made.plan.drop = {"L0.H1"};
+  made.plan.held_out = HeldOut{.examples = 50,
+                               .task = "lm",
+                               .change = 0.1,
+                               .interval = ConfidenceInterval{0.05, 0.15},
+                               .random = {.draws = 10, .change = 0.3, .median = 0.2}};
+  HeldOut& held_out = *made.plan.held_out;
+  EXPECT_THAT(in_words(made).comparison, HasSubstr("beyond its 95 % interval"));
+  held_out.random.median = 0.12;
+  EXPECT_THAT(in_words(made).comparison, HasSubstr("but its 95 % interval includes them"));
+  held_out.interval.reset();
+  EXPECT_THAT(in_words(made).comparison, testing::EndsWith("heads at random"));
+  held_out.random = {};
+  EXPECT_EQ(in_words(made).comparison, "");
+  made.plan.supported = false;
+  held_out.random.draws = 10;
+  EXPECT_EQ(in_words(made).comparison, "");
+}
+
 /// The numbers of the headline are those of all heads.
 TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
   const Study made = study(input(), {}, out("study"));
@@ -210,7 +249,7 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
   StudyInput more = input();
   std::vector<int64_t> lengths(200, 7);
   more.more = unlabelled(texts_of(model_.config().vocabulary, lengths, 1));
-  EXPECT_LE(*examples(study(more, {}, out("usual"))).rbegin(), kTexts);
+  EXPECT_LE(*examples(study(more, {}, out("usual"))).rbegin(), kTexts / 2);
   const Study rich = study(more, {.passes = 5000}, out("rich"));
   for (const HeadEvidence& head : rich.evidence.heads) {
     const Measure& measure = *head.measures.find("ablation_zero");
@@ -219,7 +258,10 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
       EXPECT_EQ(measure.n, kTexts / 2 + 200) << head.head;
     }
   }
+  EXPECT_GT(*examples(rich).rbegin(), kTexts / 2) << "no head was undecided after all texts";
   EXPECT_EQ(rich.evidence.loss->examples, kTexts / 2);
+  EXPECT_EQ(rich.plan.held_out->chosen_on, *examples(rich).rbegin());
+  EXPECT_EQ(rich.plan.held_out->examples, kTexts / 2);
 }
 
 TEST_F(StudyOfBert, GivesTheSameBitsForAnyNumberOfThreads) {

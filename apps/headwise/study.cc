@@ -72,16 +72,17 @@ StudyOptions study_options(const StudyArgs& args, const CommonOptions& common) {
   return options;
 }
 
-/// The loss of lines of the longer built-in text: of every 13th one, or of all others.
+/// The loss of lines of the longer built-in text: of some blocks, or of all others. Neighbouring
+/// lines belong to one scene: single held-out lines would resemble lines that chose heads.
 std::optional<EvaluationSet> longer_examples(const StudyArgs& args, const Session& session,
                                              const CommonOptions& common, bool held_out) {
-  constexpr size_t kEvery = 13;  // as many tokens as sample_text has
+  constexpr size_t kBlock = 8, kEvery = 13;  // about as many tokens as sample_text has
   ObserveArgs longer = args.observe;
   longer.input.texts_name = kBuiltInText;
   const std::vector<std::string> lines = lines_of(longer_sample_text());
   longer.input.texts.clear();
   for (size_t i = 0; i < lines.size(); ++i) {
-    if ((i % kEvery == 0) == held_out) longer.input.texts.push_back(lines[i]);
+    if ((i / kBlock % kEvery == 0) == held_out) longer.input.texts.push_back(lines[i]);
   }
   return read_observe_data(longer, session, common).evaluation;
 }
@@ -106,7 +107,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   input.identity = identify(args.observe, session, input.data, common);
   if (built_in && args.observe.data.empty() && input.data.evaluation) {
     input.held_out = longer_examples(args, session, common, true);
-    input.held_out_source = "every 13th sentence of the longer built-in text";
+    input.held_out_source = "blocks of 8 sentences of the longer built-in text";
     if (args.passes || options.seconds) {
       input.more = longer_examples(args, session, common, false);
     }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -22,9 +24,10 @@ namespace headwise {
 namespace {
 
 constexpr double kHiddenShare = 0.15;
-constexpr uint64_t kMaskSeed = 0;  // no option moves masks
+constexpr uint64_t kMaskSeed = 0;   // no option moves masks
+constexpr uint64_t kSplitSeed = 0;  // nor the halves of a split
 
-enum : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples };
+enum : uint32_t { kHide = 0x3A5C0001, kPositions, kExamples, kSplit };
 
 constexpr std::pair<const char*, LossTask> kTasks[] = {
     {"lm", LossTask::lm},
@@ -40,6 +43,24 @@ const TokenBatch& scored_texts(const EvaluationSet& set) {
   return set.task == LossTask::translate ? set.examples.all.target : set.examples.all.source;
 }
 int64_t first_said(LossTask task) { return task == LossTask::lm ? 1 : 0; }
+
+/// The token ids of an example, with the tokens that masks hide. Parts end with -1.
+std::vector<int32_t> unmasked_ids(const EvaluationSet& set, int64_t example) {
+  const TrainingBatch& all = set.examples.all;
+  std::vector<int32_t> ids;
+  const auto add = [&](const TokenBatch& texts, int64_t text) {
+    for (int64_t row = texts.offsets[text]; row < texts.offsets[text + 1]; ++row) {
+      const bool hidden = set.task == LossTask::mlm && all.labels[row] != kIgnoreIndex;
+      ids.push_back(hidden ? all.labels[row] : texts.ids[row]);
+    }
+    ids.push_back(-1);
+  };
+  for (int64_t i = 0; i < set.examples.texts_each; ++i) {
+    add(all.source, example * set.examples.texts_each + i);
+  }
+  if (all.target.sequences() > 0) add(all.target, example);
+  return ids;
+}
 
 std::string header_hint(const LineReader& reader) {
   return reader.line() == 1 ? "if the first line is a header, remove it: tail -n +2 FILE" : "";
@@ -322,9 +343,31 @@ EvaluationSet examples_of(const EvaluationSet& set, std::span<const int64_t> exa
 }
 
 SplitExamples split_examples(const EvaluationSet& set) {
-  std::vector<int64_t> even, odd;
-  for (int64_t x = 0; x < set.size(); ++x) (x / set.masks % 2 == 0 ? even : odd).push_back(x);
-  return {.choosing = examples_of(set, even), .held_out = examples_of(set, odd)};
+  std::map<std::vector<int32_t>, std::vector<int64_t>> equal;  // texts, in their order
+  const int64_t texts = set.size() / set.masks;
+  for (int64_t text = 0; text < texts; ++text) {
+    equal[unmasked_ids(set, text * set.masks)].push_back(text);
+  }
+  std::vector<std::vector<int64_t>> groups;
+  for (auto& [ids, members] : equal) groups.push_back(std::move(members));
+  // The shuffle must not depend on token ids, only on which texts are equal.
+  std::ranges::sort(groups);
+  Random random(derived_seed(kSplitSeed, 0, 0, kSplit));
+  permute(groups, random);
+  // Large groups first: the small ones make up for them.
+  std::ranges::stable_sort(groups, std::ranges::greater(), &std::vector<int64_t>::size);
+  std::vector<uint8_t> is_held_out(texts);
+  int64_t choosing = 0, held_out = 0;
+  for (const std::vector<int64_t>& group : groups) {
+    const bool hold_out = held_out < choosing;
+    (hold_out ? held_out : choosing) += std::ssize(group);
+    for (const int64_t text : group) is_held_out[text] = hold_out;
+  }
+  std::vector<int64_t> first, second;
+  for (int64_t x = 0; x < set.size(); ++x) {
+    (is_held_out[x / set.masks] ? second : first).push_back(x);
+  }
+  return {.choosing = examples_of(set, first), .held_out = examples_of(set, second)};
 }
 
 void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "golden/folder.h"
@@ -115,10 +116,103 @@ TEST_F(HiddenTokens, AreSplitByTexts) {
   EXPECT_EQ(halves.choosing.masks, 2);
   ASSERT_EQ(halves.choosing.size(), 4);
   ASSERT_EQ(halves.held_out.size(), 4);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(halves.choosing.positions[i], set.positions[i]);
-    EXPECT_EQ(halves.held_out.positions[i], set.positions[2 + i]);
+  std::set<int64_t> seen;
+  for (const EvaluationSet* half : {&halves.choosing, &halves.held_out}) {
+    const TokenBatch &some = half->examples.all.source, &all = set.examples.all.source;
+    for (int64_t x = 0; x < 4; x += 2) {
+      const auto tokens = some.offsets[x + 1] - some.offsets[x];
+      int64_t text = 0;  // all texts are of different lengths
+      while (texts_.offsets[text + 1] - texts_.offsets[text] != tokens) ++text;
+      EXPECT_TRUE(seen.insert(text).second);
+      for (int64_t mask = 0; mask < 2; ++mask) {
+        EXPECT_EQ(half->positions[x + mask], set.positions[2 * text + mask]);
+        EXPECT_TRUE(std::equal(some.ids.begin() + some.offsets[x + mask],
+                               some.ids.begin() + some.offsets[x + mask + 1],
+                               all.ids.begin() + all.offsets[2 * text + mask]));
+      }
+    }
   }
+  EXPECT_EQ(seen.size(), 4);
+}
+
+/// Masks differ between equal texts.
+TEST_F(HiddenTokens, OfEqualTextsStayInOneHalf) {
+  TokenBatch texts;
+  for (int32_t b = 0; b < 20; ++b) {
+    for (int copy = 0; copy < 2; ++copy) {
+      texts.add(std::vector<int32_t>{1, 10 + b, 40 + b, 70 + b, 99, 98, 97, 2});
+    }
+  }
+  const EvaluationSet set = hidden_tokens(texts, masking_);
+  const SplitExamples halves = split_examples(set);
+  EXPECT_EQ(halves.choosing.size(), 20);
+  EXPECT_EQ(halves.held_out.size(), 20);
+  for (const EvaluationSet* half : {&halves.choosing, &halves.held_out}) {
+    const TokenBatch& source = half->examples.all.source;
+    std::vector<int32_t> whole = source.ids;
+    for (size_t row = 0; row < whole.size(); ++row) {
+      const int32_t label = half->examples.all.labels[row];
+      if (label != kIgnoreIndex) whole[row] = label;
+    }
+    std::map<std::vector<int32_t>, int> copies;
+    for (int64_t x = 0; x < half->size(); ++x) {
+      ++copies[{whole.begin() + source.offsets[x], whole.begin() + source.offsets[x + 1]}];
+    }
+    for (const auto& [ids, count] : copies) EXPECT_EQ(count, 2);
+  }
+}
+
+/// The first token of every text of a batch.
+std::vector<int32_t> first_tokens(const TokenBatch& texts) {
+  std::vector<int32_t> tokens;
+  for (int64_t b = 0; b < texts.sequences(); ++b) tokens.push_back(texts.ids[texts.offsets[b]]);
+  return tokens;
+}
+
+/// Files often alternate: labels 0, 1, 0, 1, or a sentence and its negation.
+TEST(SplitExamples, MixPatternsOfTheFile) {
+  EvaluationSet set{.task = LossTask::classify};
+  for (int32_t b = 0; b < 41; ++b) {
+    set.examples.all.source.add(std::vector<int32_t>{100 + b, 7});
+    set.examples.all.labels.push_back(b % 2);
+  }
+  const SplitExamples halves = split_examples(set);
+  EXPECT_EQ(halves.choosing.size(), 21);
+  EXPECT_EQ(halves.held_out.size(), 20);
+  std::set<int32_t> seen;
+  for (const EvaluationSet* half : {&halves.choosing, &halves.held_out}) {
+    for (const int32_t label : {0, 1}) {
+      EXPECT_GE(std::ranges::count(half->examples.all.labels, label), 3) << label;
+    }
+    const std::vector<int32_t> tokens = first_tokens(half->examples.all.source);
+    EXPECT_TRUE(std::ranges::is_sorted(tokens)) << "in the order of the file";
+    seen.insert(tokens.begin(), tokens.end());
+    for (size_t x = 0; x < tokens.size(); ++x) {
+      EXPECT_EQ(half->examples.all.labels[x], tokens[x] % 2);
+    }
+  }
+  EXPECT_EQ(seen.size(), 41);
+  EXPECT_EQ(first_tokens(split_examples(set).held_out.examples.all.source),
+            first_tokens(halves.held_out.examples.all.source));
+}
+
+TEST(SplitExamples, KeepEqualExamplesTogether) {
+  EvaluationSet pairs{.task = LossTask::similarity};
+  pairs.examples.texts_each = 2;
+  for (int32_t x = 0; x < 30; ++x) {
+    const int32_t pair = x < 12 ? 0 : x % 10;  // the first one 12 times and more
+    pairs.examples.all.source.add(std::vector<int32_t>{5, 6});
+    pairs.examples.all.source.add(std::vector<int32_t>{50 + pair});
+    pairs.examples.all.scores.push_back(static_cast<float>(pair));
+  }
+  const SplitExamples halves = split_examples(pairs);
+  EXPECT_EQ(halves.choosing.size(), 15) << "small groups make up for the large one";
+  EXPECT_EQ(halves.held_out.size(), 15);
+  const auto of = [](const EvaluationSet& half) {
+    return std::set<float>(half.examples.all.scores.begin(), half.examples.all.scores.end());
+  };
+  for (const float pair : of(halves.choosing)) EXPECT_FALSE(of(halves.held_out).contains(pair));
+  EXPECT_EQ(of(halves.choosing).size() + of(halves.held_out).size(), 10);
 }
 
 TEST(SampledPositions, AreAShareOfThoseThatWereScored) {

@@ -25,7 +25,7 @@ TEST(PlanJson, IsReadAsItWasWritten) {
                   .reasons = {"3 of 4 heads are undecided"},
                   .held_out = HeldOut{.examples = 52,
                                       .chosen_on = 53,
-                                      .source = "every other example",
+                                      .source = "a half of the examples",
                                       .task = "classify",
                                       .loss = {0.25, 0.375},
                                       .change = 0.125,

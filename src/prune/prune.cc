@@ -198,7 +198,9 @@ SpeedComparison compare_speed(const Model& before, const Model& after, int64_t t
   return {.texts = texts,
           .tokens = batch.source.rows() / texts,
           .before = median(of_before),
-          .after = median(of_after)};
+          .after = median(of_after),
+          .before_interval = interval_of_median(of_before),
+          .after_interval = interval_of_median(of_after)};
 }
 
 std::vector<SpeedComparison> compare_speed(const Model& before, const Model& after,

@@ -1,9 +1,12 @@
 // Measures losses of pruned models, and writes the comparison down.
 #include "headwise/prune/prune_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "headwise/observe/observe.h"
+#include "headwise/prune/prune.h"
 
 namespace headwise {
 namespace {
@@ -31,6 +34,22 @@ Json json_of(const ModelState& state, const std::vector<SpeedComparison>& speed,
 }
 
 }  // namespace
+
+ConfidenceInterval interval_of_median(std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  const size_t n = seconds.size();
+  const auto count = static_cast<double>(n);
+  // How many of n passes are below the median is binomial: `tail` is for at most `left` of them.
+  size_t left = 0;
+  double probability = std::pow(0.5, count), tail = probability;
+  while (true) {
+    probability *= (count - static_cast<double>(left)) / static_cast<double>(left + 1);
+    tail += probability;
+    if (2 * tail > 0.05) break;
+    ++left;
+  }
+  return {seconds[left], seconds[n - 1 - left]};
+}
 
 LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
                      const EvaluationSet& set, const Model* original,

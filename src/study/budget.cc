@@ -113,6 +113,15 @@ double passes_of(const std::vector<StageBudget>& stages, std::string_view name) 
   return found == stages.end() ? 0 : found->passes;
 }
 
+int64_t choosing_examples(const Evidence& evidence) {
+  int64_t most = evidence.loss ? evidence.loss->examples : 0;
+  for (const HeadEvidence& head : evidence.heads) {
+    const Measure* const measure = head.measures.find("ablation_zero");
+    if (measure != nullptr) most = std::max(most, measure->n);
+  }
+  return most;
+}
+
 Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model,
                           double share) {
   if (!evidence.loss) return {};

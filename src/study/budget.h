@@ -29,6 +29,9 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
 /// Passes of a stage by its name; 0 if there is none.
 double passes_of(const std::vector<StageBudget>& stages, std::string_view name);
 
+/// Examples that chose heads: those of the loss, and further ones that undecided heads got.
+int64_t choosing_examples(const Evidence& evidence);
+
 /// From the last interval of each undecided head: how many examples would decide it. `share`: a
 /// pass over the examples of the evidence, in passes.
 Undecided undecided_heads(const Verdict& verdict, const Evidence& evidence, const Model& model,

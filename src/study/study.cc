@@ -222,13 +222,21 @@ class StudyRun {
       const int64_t scored =
           std::min(scored_examples(halves.choosing), scored_examples(halves.held_out));
       if (2 * scored < kFewestToSplit) {
-        not_held_out_ = fmt::format("{} examples are too few to hold half of them out, {} would do",
-                                    scored_examples(choosing), kFewestToSplit);
+        const int64_t all = scored_examples(choosing);
+        not_held_out_ =
+            all < kFewestToSplit
+                ? fmt::format("{} examples are too few to hold half of them out, {} would do", all,
+                              kFewestToSplit)
+                : fmt::format(
+                      "the halves would have {} and {} examples (equal ones stay together), {} "
+                      "each would do",
+                      scored_examples(halves.choosing), scored_examples(halves.held_out),
+                      kFewestToSplit / 2);
         return;
       }
       choosing = std::move(halves.choosing);
       held_out_ = std::move(halves.held_out);
-      held_out_source_ = "every other example";
+      held_out_source_ = "a half of the examples, drawn with a fixed seed";
     }
     choosing_share_ = static_cast<double>(rows_of(choosing)) / rows_of_pass;
     held_out_passes_.first_masks = static_cast<double>(rows_of(held_out_)) / rows_of_pass;
@@ -332,7 +340,9 @@ class StudyRun {
     data.progress = [&](std::string_view, int64_t done, int64_t total) { report(done, total); };
     study_.plan = plan(study_.verdict, options, data);
     if (!study_.plan.held_out) study_.plan.held_out = HeldOut{.reason = not_held_out_};
-    study_.plan.held_out->source = held_out_source_;
+    HeldOut& held_out = *study_.plan.held_out;
+    held_out.source = held_out_source_;
+    if (held_out.examples > 0) held_out.chosen_on = choosing_examples(study_.evidence);
     assess(study_.verdict, study_.plan);
     note_held_out();
     write_file_whole(file, to_json(study_.plan));
@@ -420,12 +430,7 @@ class StudyRun {
     const PruneReport& prune = *study_.prune;
     savings.bytes = {static_cast<double>(prune.before.summary.bytes),
                      static_cast<double>(prune.after.summary.bytes)};
-    if (!prune.speed.empty()) {
-      const SpeedComparison& speed = prune.speed.back();
-      savings.seconds = {speed.before, speed.after};
-      savings.texts = speed.texts;
-      savings.tokens = speed.tokens;
-    }
+    if (!prune.speed.empty()) savings.speed = prune.speed.back();
     return savings;
   }
 

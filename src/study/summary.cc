@@ -22,10 +22,6 @@ std::string today() {
   return text;
 }
 
-Json json_of(const BeforeAfter& numbers) {
-  return {{"before", numbers.before}, {"after", numbers.after}};
-}
-
 Json json_of_counts(const BeforeAfter& numbers) {
   return {{"before", std::llround(numbers.before)}, {"after", std::llround(numbers.after)}};
 }
@@ -35,10 +31,15 @@ Json json_of(const Savings& savings) {
                {"parameters", json_of_counts(savings.parameters)},
                {"multiply_adds", json_of_counts(savings.multiply_adds)}};
   if (savings.bytes) json["bytes"] = json_of_counts(*savings.bytes);
-  if (savings.seconds) {
-    json["seconds"] = json_of(*savings.seconds);
-    json["seconds"]["texts"] = savings.texts;
-    json["seconds"]["tokens"] = savings.tokens;
+  if (const auto& speed = savings.speed) {
+    json["seconds"] = {{"before", speed->before},
+                       {"after", speed->after},
+                       {"before_low", speed->before_interval.low},
+                       {"before_high", speed->before_interval.high},
+                       {"after_low", speed->after_interval.low},
+                       {"after_high", speed->after_interval.high},
+                       {"texts", speed->texts},
+                       {"tokens", speed->tokens}};
   }
   json["most"] = {{"parameters", savings.most_parameters},
                   {"multiply_adds", savings.most_multiply_adds}};
@@ -84,6 +85,7 @@ std::string to_json(const Study& study, const StudyOptions& options) {
                  {"importance", words.importance},
                  {"cost", words.cost},
                  {"meaning", words.meaning},
+                 {"comparison", words.comparison},
                  {"savings", words.savings},
                  {"limit", words.limit},
                  {"pays", words.pays}}},

@@ -9,12 +9,12 @@
 
 #include "headwise/observe/evaluation.h"
 #include "headwise/study/study.h"
+#include "study/budget.h"
 
 namespace headwise {
 namespace {
 
 constexpr int64_t kSoManyAreHopeless = 100000;  // further examples
-constexpr double kTimeNoise = 0.02;             // of measured seconds
 
 std::string percent_of(double share) {
   const double value = 100 * share;
@@ -89,9 +89,9 @@ std::string importance(const Study& study) {
   if (unmeasured > 0) text += fmt::format(", {} not measured", unmeasured);
   if (counts[Standing::undecided] == 0) return text;
   text += fmt::format(", {} undecided: ", counts[Standing::undecided]);
-  const int64_t examples = study.evidence.loss ? study.evidence.loss->examples : 0;
   return text + (study.undecided.out_of_examples
-                     ? fmt::format("{} {} are too few", examples, examples_word(verdict.loss_task))
+                     ? fmt::format("{} {} are too few", choosing_examples(study.evidence),
+                                   examples_word(verdict.loss_task))
                      : fmt::format("{:.0f} passes are too few", study.budget));
 }
 
@@ -122,6 +122,18 @@ std::string cost(const HeldOut& held_out, int64_t removed) {
   return text;
 }
 
+/// Of plans that the data support, see support.h.
+std::string comparison(const Study& study) {
+  if (!study.plan.supported || study.plan.drop.empty() || !study.plan.held_out) return "";
+  const HeldOut& held_out = *study.plan.held_out;
+  if (held_out.examples == 0 || held_out.random.draws == 0) return "";
+  const std::string text = "on held-out examples the plan costs less than as many heads at random";
+  if (!held_out.interval) return text;
+  return text + (held_out.interval->high < held_out.random.median
+                     ? ", beyond its 95 % interval"
+                     : ", but its 95 % interval includes them");
+}
+
 std::string meaning(const HeldOut& held_out) {
   std::vector<std::string> parts;
   if (const auto& near = held_out.neighbours) {
@@ -149,17 +161,20 @@ std::string savings_of(const Savings& savings) {
         fmt::format(" ({:.1f} of {:.1f} MB)", (savings.bytes->before - savings.bytes->after) / 1e6,
                     savings.bytes->before / 1e6);
   }
-  if (savings.seconds && saved(*savings.seconds) < kTimeNoise) {
+  if (const auto& speed = savings.speed) {
+    const std::string times =
+        fmt::format("{:.3g} -> {:.3g} ms for {} x {} tokens", 1e3 * speed->before,
+                    1e3 * speed->after, speed->texts, speed->tokens);
+    if (speed->saves_time()) {
+      return text + fmt::format(", {} of the time ({})",
+                                percent_of(saved({speed->before, speed->after})), times);
+    }
+    const ConfidenceInterval &before = speed->before_interval, &after = speed->after_interval;
     return text + fmt::format(
-                      ", and no time that can be told from noise ({:.3g} -> {:.3g} ms for "
-                      "{} x {} tokens)",
-                      1e3 * savings.seconds->before, 1e3 * savings.seconds->after, savings.texts,
-                      savings.tokens);
-  }
-  if (savings.seconds) {
-    return text + fmt::format(", {} of the time ({:.3g} -> {:.3g} ms for {} x {} tokens)",
-                              percent_of(saved(*savings.seconds)), 1e3 * savings.seconds->before,
-                              1e3 * savings.seconds->after, savings.texts, savings.tokens);
+                      ", and no measurable time ({}; {:.3g} to {:.3g} ms before, {:.3g} to {:.3g} "
+                      "ms after)",
+                      times, 1e3 * before.low, 1e3 * before.high, 1e3 * after.low,
+                      1e3 * after.high);
   }
   return text + fmt::format(
                     " and {} of the multiply-adds of the layers; time is not measured without a "
@@ -180,12 +195,12 @@ std::string limit(const Savings& savings) {
 
 std::string pays(const Study& study) {
   const Savings& savings = study.savings;
+  if (!savings.speed) return "Whether that pays was not measured: no model was written.";
   const std::string more =
       fmt::format("To save more than {} of the work, take a model with fewer layers.",
                   percent_of(savings.most_multiply_adds));
-  if (savings.seconds && saved(*savings.seconds) < kTimeNoise) {
-    return fmt::format("It does not pay for speed here: less than {:.0f} % of the time. {}",
-                       100 * kTimeNoise, more);
+  if (!savings.speed->saves_time()) {
+    return fmt::format("It does not pay for speed here: it saves no measurable time. {}", more);
   }
   return fmt::format("It pays for a model that runs often, most of all on long texts. {}", more);
 }
@@ -199,6 +214,7 @@ StudyWords in_words(const Study& study) {
           .importance = importance(study),
           .cost = cost(held_out, std::ssize(study.plan.drop)),
           .meaning = meaning(held_out),
+          .comparison = comparison(study),
           .savings = savings_of(study.savings),
           .limit = limit(study.savings),
           .pays = pays(study)};

@@ -79,7 +79,7 @@ TEST_F(StudyCommand, GoesTheWholeWay) {
   EXPECT_NEAR(passes, summary["passes"]["spent"].get<double>(), 1e-6 * passes);
   EXPECT_EQ(summary["prune"]["after"]["heads"], heads / 2);
   const json held_out = summary["held_out"];
-  EXPECT_EQ(held_out["examples"], 27) << "every other one of 55";
+  EXPECT_EQ(held_out["examples"], 27) << "half of 55";
   EXPECT_EQ(held_out["chosen_on"], 28);
   EXPECT_EQ(held_out["random"]["draws"], 10);
   EXPECT_NEAR(held_out["change"],
@@ -116,6 +116,16 @@ TEST_F(StudyCommand, GoesTheWholeWay) {
       run_program({"study", path("bert"), "--input", path("lines.txt"), "-o", path("study")});
   EXPECT_EQ(again.code, 1);
   EXPECT_THAT(again.errors, HasSubstr("new or empty"));
+}
+
+TEST_F(StudyCommand, HoldsOutScenesOfTheLongerBuiltInText) {
+  const ProgramResult result = run_program(
+      {"study", path("bert"), "--loss", "fidelity", "--no-probes", "--json", "-o", path("study")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const json held_out = json::parse(result.out)["held_out"];
+  EXPECT_EQ(held_out["examples"], 80);
+  EXPECT_EQ(held_out["chosen_on"], 106);
+  EXPECT_EQ(held_out["source"], "blocks of 8 sentences of the longer built-in text");
 }
 
 TEST_F(StudyCommand, ShowsPeopleTheGridThePlanAndTheModel) {
@@ -160,6 +170,7 @@ TEST_F(StudyCommand, SaysFirstThatDataDoNotSupportAPlan) {
   EXPECT_EQ(summary["supported"], false);
   EXPECT_FALSE(summary["reasons"].empty());
   EXPECT_FALSE(summary.contains("prune"));
+  EXPECT_EQ(summary["words"]["pays"], "Whether that pays was not measured: no model was written.");
   EXPECT_EQ(summary["held_out"]["examples"], 0);
   EXPECT_EQ(read("plain/plan.json")["supported"], false);
 

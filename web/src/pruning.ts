@@ -132,7 +132,7 @@ function held_out_cost(study: Study): HTMLElement | null {
   const held_out = held_out_of(study);
   if (!held_out) return null;
   const plan = { what: "this plan", change: held_out.change, low: held_out.low, high: held_out.high },
-    random = held_out.random;
+    random = held_out.random?.draws > 0 ? held_out.random : null;
   const rows = [plan, ...(random ? [{ what: "random heads", change: random.median ?? random.change }] : [])];
   return figure(
     {

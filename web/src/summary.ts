@@ -1,7 +1,6 @@
 // The answer: what the heads do, what can be removed, at what cost, what that saves, and how sure it is.
 import { type Study } from "./data";
 import { format, h, percent, plural } from "./dom";
-import { held_out_of } from "./pruning";
 import { badge, can_be_removed, role_counts, standing_kinds } from "./roles";
 
 type Content = Node | string;
@@ -119,19 +118,11 @@ function savings(study: Study): Row | null {
 
 function how_sure(study: Study): Row | null {
   const { plan, summary, verdict } = study.data,
-    held_out = held_out_of(study),
+    { comparison } = words_of(study),
     details: string[] = [];
   if (plan?.supported === false) details.push("The data do not support the plan: see above.");
-  else if (held_out?.random && study.dropped.size > 0) {
-    const random = held_out.random.median ?? held_out.random.change;
-    details.push(
-      held_out.change >= random
-        ? "On held-out examples the plan costs no less than as many heads at random."
-        : held_out.high < random
-          ? "On held-out examples the plan costs less than as many heads at random, beyond its 95 % interval."
-          : "On held-out examples the plan costs less than as many heads at random, but its interval includes them.",
-    );
-  } else if (summary?.held_out?.reason) details.push(summary.held_out.reason);
+  else if (comparison) details.push(comparison);
+  else if (summary?.held_out?.reason) details.push(summary.held_out.reason);
   const passes = summary?.undecided?.heads > 0 ? summary?.undecided?.passes_half : undefined;
   if (passes)
     details.push(`About ${format(Math.ceil(passes))} passes over more texts would decide half of the undecided heads.`);

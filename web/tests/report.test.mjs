@@ -479,6 +479,17 @@ test("the answer comes first: cost beside random heads, and what does not suppor
   assert.match(await text_of(shown.page, "#pruning"), /The cost on held-out examples[\s\S]*104 examples/);
   await shown.done();
 
+  // Without random heads, nothing is said about them.
+  const without = ({ summary }) => {
+    summary.held_out.random = { draws: 0 };
+    summary.words.comparison = "";
+  };
+  const alone = await open_page(report(made_up_study("no draws", square(2, 4), { change: without })));
+  assert.doesNotMatch(await text_of(alone.page, "#answer"), /costs (no )?less than/);
+  assert.match(await text_of(alone.page, "#pruning"), /The cost on held-out examples/);
+  assert.doesNotMatch(await text_of(alone.page, "#pruning"), /the median of/);
+  await alone.done();
+
   const change = ({ plan, summary, verdict }) => {
     plan.supported = false;
     plan.reasons = ["86 of 144 heads are undecided"];

@@ -85,8 +85,9 @@ EvaluationSet read_evaluation(LossTask task, const Files& files, const Tokenizer
 /// These examples, by their numbers in the set.
 EvaluationSet examples_of(const EvaluationSet& set, std::span<const int64_t> examples);
 
-/// One half chooses heads, the other shows what that costs: examples 0, 2, 4, … and 1, 3, 5, …,
-/// with all masks of a text in the same half.
+/// One half chooses heads, the other shows what that costs. A fixed seed draws the halves. Examples
+/// of equal tokens, and all masks of a text, stay in the same half; the halves are otherwise about
+/// equally large. Both keep the order of the set.
 struct SplitExamples {
   EvaluationSet choosing{}, held_out{};
 };

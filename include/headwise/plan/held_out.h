@@ -21,7 +21,7 @@ struct HeldOut {
   int64_t examples = 0;   // 0: none were held out
   std::string reason{};   // why none were
   int64_t chosen_on = 0;  // the examples that chose the heads
-  std::string source{};   // which examples these are: "every other example", …
+  std::string source{};   // which examples these are, in words
 
   std::string task{};
   BeforeAfter loss{};

@@ -98,10 +98,9 @@ struct Undecided {
 /// What a plan saves, and what removing heads can save at most.
 struct Savings {
   BeforeAfter heads{}, parameters{};
-  BeforeAfter multiply_adds{};           // of the layers, over a text of 128 tokens
-  std::optional<BeforeAfter> bytes{};    // of weights; none: no model was written
-  std::optional<BeforeAfter> seconds{};  // of `texts` texts of `tokens` tokens; likewise
-  int64_t texts = 0, tokens = 0;
+  BeforeAfter multiply_adds{};             // of the layers, over a text of 128 tokens
+  std::optional<BeforeAfter> bytes{};      // of weights; none: no model was written
+  std::optional<SpeedComparison> speed{};  // likewise
 
   // Without any head, as shares of the model.
   double most_parameters = 0, most_multiply_adds = 0;
@@ -109,13 +108,14 @@ struct Savings {
   int64_t long_tokens = 0;
 };
 
-/// A study in sentences, the same on the screen and in summary.json. Empty: nothing to say.
+/// A study in sentences for the screen, summary.json and the page. Empty: nothing to say.
 struct StudyWords {
   std::string support{};     // what the data do not support, and why
   std::string help{};        // what would help
   std::string importance{};  // heads of each standing
   std::string cost{};        // the change of the loss on held-out examples, beside random heads
   std::string meaning{};     // of that change: neighbours, perplexity, agreement, scores
+  std::string comparison{};  // whether the plan costs less than heads at random
   std::string savings{};     // of the plan
   std::string limit{};       // of all plans
   std::string pays{};        // when removing heads pays
