@@ -243,7 +243,7 @@ std::string redundant(const Verdict& verdict) {
     }
   }
   if (text.empty() && backups.empty()) return "";
-  return "\ntwins and backups\n" + text + backups;
+  return "\nredundant heads and backups\n" + text + backups;
 }
 
 /// What ablating all heads of a role did.
@@ -295,7 +295,8 @@ std::string role_grid(const Verdict& verdict, Color color, int64_t width) {
   }
   const bool any_hollow = std::ranges::any_of(verdict.heads, on_probes_only);
   return text + line +
-         "\nLower case: the head can be removed. Each head by its most special role.\n" +
+         "\nLower case: the model does without this head alone. Each head by its most special "
+         "role.\n" +
          (any_hollow ? fmt::format("{}\n", kHollow) : "");
 }
 

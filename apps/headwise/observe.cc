@@ -185,7 +185,9 @@ void add_observe(CLI::App& app, CommonOptions& common) {
                   "Compare heads of one layer, or all of one kind of attention: layer or all")
       ->check(CLI::IsMember({"layer", "all"}).description(""))
       ->type_name("P");
-  command.add_option("--sample", options->sample, "At most so many texts and sentences")
+  command
+      .add_option("--sample", options->sample,
+                  "At most so many texts and sentences, the first ones")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   command.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");

@@ -205,7 +205,8 @@ void add_study(CLI::App& app, CommonOptions& common) {
       ->type_name("TASK");
   add_list(command, "--data", observe.data, "What the loss is taken over; default: the texts")
       ->type_name("FILE");
-  command.add_option("--sample", observe.sample, "At most so many texts and sentences")
+  command
+      .add_option("--sample", observe.sample, "At most so many texts and sentences, the first ones")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   command.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
