@@ -91,7 +91,7 @@ constexpr RoleKind kRoles[] = {
      0x2f9a7c,
      "",
      false,
-     "attends to the rarest token",
+     "attends most to the rarest of the ordinary tokens",
      {"rare_share", "rare_word"},
      "attention"},
     {"semantic",
