@@ -142,7 +142,7 @@ TEST(ObserveCommand, WritesATableOfTheSameNumbers) {
     ASSERT_TRUE(std::getline(lines, line));
     const std::vector<std::string> cells = cells_of(line);
     ASSERT_EQ(cells.size(), columns.size());
-    EXPECT_EQ(cells[0], head["head"]);
+    EXPECT_EQ(cells[0], head["head"].get<std::string>());
     for (size_t c = 1; c < columns.size(); ++c) {
       const std::string& name = columns[c];
       if (cells[c].empty()) continue;
