@@ -54,7 +54,7 @@ View<float, 2> as_column(View<float, 1> vector) { return {vector.data(), {vector
 
 }  // namespace
 
-TrainedRelativeBias::TrainedRelativeBias(ParameterTable& declare, const LayerName& name,
+TrainedRelativeBias::TrainedRelativeBias(ParameterList& declare, const LayerName& name,
                                          const ModelConfig& config, Side side, const Init& init)
     : heads_(stack_config(config, side).heads),
       buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
@@ -80,7 +80,7 @@ void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
   }
 }
 
-TrainedAttention::TrainedAttention(ParameterTable& declare, const Place& place)
+TrainedAttention::TrainedAttention(ParameterList& declare, const Place& place)
     : site_(&place.site),
       config_(place.attention),
       causal_(place.site.kind == AttentionKind::self &&
@@ -113,7 +113,7 @@ TrainedAttention::TrainedAttention(ParameterTable& declare, const Place& place)
   }
 }
 
-void TrainedAttention::declare_tensors(ParameterTable& declare, const Place& place) {
+void TrainedAttention::declare_tensors(ParameterList& declare, const Place& place) {
   const MultiHeadAttentionWeights &w = attention_.weights(), &g = gradients_;
   const MultiHeadAttentionShape& s = w.shape();
   const bool transposes = place.naming.model().transposed;

@@ -21,7 +21,7 @@ namespace headwise {
 class TrainedRelativeBias {
  public:
   TrainedRelativeBias() = default;
-  TrainedRelativeBias(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
+  TrainedRelativeBias(ParameterList& declare, const LayerName& name, const ModelConfig& config,
                       Side side, const Init& init);
 
   bool exists() const { return table_.exists(); }
@@ -99,7 +99,7 @@ class TrainedAttention {
     uint64_t stream = 0;                            // of its random numbers
   };
 
-  TrainedAttention(ParameterTable& declare, const Place& place);
+  TrainedAttention(ParameterList& declare, const Place& place);
 
   /// From rows to the outputs of the heads, in the tape; `output` projects them, or those of the
   /// wanted rows.
@@ -126,7 +126,7 @@ class TrainedAttention {
                           View<const float, 2> dgates) const;
   void backward_choice(View<const float, 2> x, const StackPass& pass, const Tape& tape,
                        View<const float, 2> dgates, View<float, 2> dx, Rows& room) const;
-  void declare_tensors(ParameterTable& declare, const Place& place);
+  void declare_tensors(ParameterList& declare, const Place& place);
 
   const AttentionSite* site_;
   AttentionConfig config_;

@@ -17,7 +17,7 @@ std::string layer_name(const ModelConfig& config, Side side, int64_t layer) {
   return fmt::format("{}.L{}", side == Side::encoder ? "enc" : "dec", layer);
 }
 
-TrainedFeedForward make_feed_forward(ParameterTable& declare, const TrainedBlock::Place& place) {
+TrainedFeedForward make_feed_forward(ParameterList& declare, const TrainedBlock::Place& place) {
   const ModelConfig& config = place.config;
   const int64_t C = config.width, F = stack_config(config, place.side).intermediate;
   const StackNames& names = place.naming.stack();
@@ -54,7 +54,7 @@ DropoutPlaces dropout_places(const ModelConfig& config) {
       .attention_branch = config.model_type != "distilbert", .in_feed_forward = t5, .final = t5};
 }
 
-TrainedBlock::TrainedBlock(ParameterTable& declare, const Place& place)
+TrainedBlock::TrainedBlock(ParameterList& declare, const Place& place)
     : place_(place.config.norm_place),
       parallel_(place.config.parallel),
       dropouts_(dropout_places(place.config)) {

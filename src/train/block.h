@@ -46,7 +46,7 @@ class TrainedBlock {
     uint64_t& streams;                    // of random numbers: the next one that is free
   };
 
-  TrainedBlock(ParameterTable& declare, const Place& place);
+  TrainedBlock(ParameterList& declare, const Place& place);
 
   /// Whether it can leave out what is behind the attention for rows that are not wanted.
   bool narrows() const { return !parallel_ && attentions_.size() == 1; }

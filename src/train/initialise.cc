@@ -64,7 +64,7 @@ InitStd read_init_std(const ModelConfig& config, std::string_view config_json) {
           .output = all};
 }
 
-void initialise(const ParameterTable::Tensor& tensor, uint64_t seed) {
+void initialise(const ParameterList::Tensor& tensor, uint64_t seed) {
   Random random(seed, stream_of(tensor.stored.name));
   const auto next = [&]() -> float {
     switch (tensor.init.kind) {

@@ -23,6 +23,6 @@ struct InitStd {
 InitStd read_init_std(const ModelConfig& config, std::string_view config_json);
 
 /// Fills a tensor by its Init; every tensor has a random stream of its own, by its name.
-void initialise(const ParameterTable::Tensor& tensor, uint64_t seed);
+void initialise(const ParameterList::Tensor& tensor, uint64_t seed);
 
 }  // namespace headwise

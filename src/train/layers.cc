@@ -12,7 +12,7 @@
 
 namespace headwise {
 
-TrainedLinear::TrainedLinear(ParameterTable& declare, const LayerName& name, const Shape& shape,
+TrainedLinear::TrainedLinear(ParameterList& declare, const LayerName& name, const Shape& shape,
                              const Init& init)
     : outputs_(shape.outputs),
       weight_(declare.matrix(name.parameter + ".weight", name.tensor + ".weight", shape.outputs,
@@ -35,7 +35,7 @@ void TrainedLinear::backward(View<const float, 2> x, View<const float, 2> dy,
   if (to.dx.data() != nullptr) gemm(dy, weight_.matrix(outputs_), to.dx, {.accumulate = to.add});
 }
 
-TrainedNorm::TrainedNorm(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
+TrainedNorm::TrainedNorm(ParameterList& declare, const LayerName& name, const ModelConfig& config,
                          int64_t width)
     : kind_(config.norm),
       epsilon_(config.epsilon),
@@ -72,7 +72,7 @@ void TrainedNorm::backward(View<const float, 3> x, View<float, 3> dheads) const 
   rms_norm_backward(x, weight_.vector(), epsilon_, dheads, weight_.dvector());
 }
 
-TrainedEmbedding::TrainedEmbedding(ParameterTable& declare, const LayerName& name, int64_t rows,
+TrainedEmbedding::TrainedEmbedding(ParameterList& declare, const LayerName& name, int64_t rows,
                                    int64_t width, const Init& init, int64_t unlearned)
     : rows_(rows),
       unlearned_(unlearned),

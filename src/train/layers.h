@@ -51,7 +51,7 @@ class TrainedLinear {
   };
 
   TrainedLinear() = default;
-  TrainedLinear(ParameterTable& declare, const LayerName& name, const Shape& shape,
+  TrainedLinear(ParameterList& declare, const LayerName& name, const Shape& shape,
                 const Init& init);
 
   bool exists() const { return outputs_ > 0; }
@@ -69,7 +69,7 @@ class TrainedLinear {
 class TrainedNorm {
  public:
   TrainedNorm() = default;
-  TrainedNorm(ParameterTable& declare, const LayerName& name, const ModelConfig& config,
+  TrainedNorm(ParameterList& declare, const LayerName& name, const ModelConfig& config,
               int64_t width);
 
   bool exists() const { return weight_.exists(); }
@@ -93,7 +93,7 @@ class TrainedEmbedding {
  public:
   TrainedEmbedding() = default;
   /// `unlearned`: a row that look-ups do not train, that of padding; -1: none.
-  TrainedEmbedding(ParameterTable& declare, const LayerName& name, int64_t rows, int64_t width,
+  TrainedEmbedding(ParameterList& declare, const LayerName& name, int64_t rows, int64_t width,
                    const Init& init, int64_t unlearned);
   /// A table that is not trained.
   TrainedEmbedding(Weights fixed, int64_t rows) : rows_(rows), table_(std::move(fixed)) {}

@@ -22,7 +22,7 @@ void check_probability(const char* name, float p) {
 
 }  // namespace
 
-Network::Network(const ModelConfig& config, ParameterTable& declare, const Options& options,
+Network::Network(const ModelConfig& config, ParameterList& declare, const Options& options,
                  Similarity similarity)
     : config_(config), sites_(attention_sites(config)), similarity_(std::move(similarity)) {
   uint64_t streams = 0;

@@ -20,7 +20,7 @@ class Network {
     bool fresh = false;  // the output layer is not in the checkpoint
   };
 
-  Network(const ModelConfig& config, ParameterTable& declare, const Options& options,
+  Network(const ModelConfig& config, ParameterList& declare, const Options& options,
           Similarity similarity);
 
   /// Forward and loss, and backward if asked for.

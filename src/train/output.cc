@@ -59,7 +59,7 @@ void check_label(int32_t label, size_t at, int64_t outputs) {
 
 }  // namespace
 
-TrainedOutput::TrainedOutput(ParameterTable& declare, const Place& place)
+TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
     : config_(&place.config),
       outputs_(outputs_of(place.config)),
       scale_(place.config.output_scale) {
@@ -102,7 +102,7 @@ TrainedOutput::TrainedOutput(ParameterTable& declare, const Place& place)
   declare.in_output = false;
 }
 
-void TrainedOutput::declare_bias(ParameterTable& declare, const Place& place,
+void TrainedOutput::declare_bias(ParameterList& declare, const Place& place,
                                  const TaskNames& names) {
   const std::string beside = names.output + ".bias";
   if (!config_->tied && !names.bias.empty() && declare.has(beside)) {

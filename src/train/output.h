@@ -23,7 +23,7 @@ class TrainedOutput {
     uint64_t& streams;
   };
 
-  TrainedOutput(ParameterTable& declare, const Place& place);
+  TrainedOutput(ParameterList& declare, const Place& place);
 
   /// Which rows of texts at `offsets` are scored. Throws Error for labels that do not fit.
   WantedRows choose(std::span<const int64_t> offsets, const TrainingBatch& batch);
@@ -41,7 +41,7 @@ class TrainedOutput {
     Rows raw{}, activated{}, normed{}, d{};
   };
 
-  void declare_bias(ParameterTable& declare, const Place& place, const TaskNames& names);
+  void declare_bias(ParameterList& declare, const Place& place, const TaskNames& names);
   View<const float, 2> forward(View<const float, 2> hidden);
   /// d is dhidden if there are no steps.
   void backward(View<float, 2> d, View<float, 2> dhidden);

@@ -33,7 +33,7 @@ TrainedEmbedding computed_positions(int64_t rows, int64_t width) {
 
 }  // namespace
 
-TrainedStack::TrainedStack(ParameterTable& declare, const Place& place)
+TrainedStack::TrainedStack(ParameterList& declare, const Place& place)
     : config_(&place.config),
       side_(place.side),
       drops_finally_(dropout_places(place.config).final) {
@@ -90,7 +90,7 @@ TrainedStack::TrainedStack(ParameterTable& declare, const Place& place)
   final_stream_ = place.streams++;
 }
 
-void TrainedStack::declare_word(ParameterTable& declare, const Place& place,
+void TrainedStack::declare_word(ParameterList& declare, const Place& place,
                                 const StackNaming& naming) {
   const ModelConfig& config = place.config;
   const int64_t V = stack_vocabulary(config, side_), pad = padding_row(config);
@@ -116,7 +116,7 @@ void TrainedStack::declare_word(ParameterTable& declare, const Place& place,
   word_ = &own_word_;
 }
 
-void TrainedStack::declare_positions(ParameterTable& declare, const Place& place,
+void TrainedStack::declare_positions(ParameterList& declare, const Place& place,
                                      const StackNaming& naming) {
   const ModelConfig& config = place.config;
   const std::string name = naming.full(naming.stack().position);

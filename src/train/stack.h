@@ -28,7 +28,7 @@ class TrainedStack {
     View<float, 2> gradient{};  // added to
   };
 
-  TrainedStack(ParameterTable& declare, const Place& place);
+  TrainedStack(ParameterList& declare, const Place& place);
   TrainedStack(const TrainedStack&) = delete;
   TrainedStack& operator=(const TrainedStack&) = delete;
 
@@ -56,8 +56,8 @@ class TrainedStack {
   TrainedEmbedding& word() { return *word_; }
 
  private:
-  void declare_word(ParameterTable& declare, const Place& place, const StackNaming& naming);
-  void declare_positions(ParameterTable& declare, const Place& place, const StackNaming& naming);
+  void declare_word(ParameterList& declare, const Place& place, const StackNaming& naming);
+  void declare_positions(ParameterList& declare, const Place& place, const StackNaming& naming);
   View<float, 2> embed();
   void backward_embeddings(View<float, 2> d);
   void grow_rotary();

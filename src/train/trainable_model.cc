@@ -70,10 +70,10 @@ struct TrainableModel::Parts {
   std::optional<TensorFiles> files;
   std::vector<const TensorInfo*> carried;
 
-  void finish(ParameterTable& declared) {
+  void finish(ParameterList& declared) {
     parameters = std::move(declared.parameters);
     states = std::move(declared.states);
-    for (ParameterTable::Tensor& tensor : declared.tensors) {
+    for (ParameterList::Tensor& tensor : declared.tensors) {
       tensors.push_back(std::move(tensor.stored));
     }
   }
@@ -113,9 +113,9 @@ class Loader {
     return stored_prefix_ + name.substr(prefix_.size());
   }
 
-  void fill(ParameterTable& declared, bool fresh_output, uint64_t seed) {
+  void fill(ParameterList& declared, bool fresh_output, uint64_t seed) {
     Dtype dtype = Dtype::kF32;
-    for (ParameterTable::Tensor& tensor : declared.tensors) {
+    for (ParameterList::Tensor& tensor : declared.tensors) {
       const std::string name = stored(tensor.stored.name);
       if (fresh_output && tensor.of_output && !fits(name, tensor.stored.shape)) {
         reader_.ignore(name);
@@ -127,7 +127,7 @@ class Loader {
       }
       tensor.stored.dtype = dtype;
     }
-    for (const ParameterTable::Copy& copy : declared.copies) check_copy(copy);
+    for (const ParameterList::Copy& copy : declared.copies) check_copy(copy);
   }
 
  private:
@@ -136,7 +136,7 @@ class Loader {
     return info != nullptr && info->shape == shape;
   }
 
-  void check_copy(const ParameterTable::Copy& copy) {
+  void check_copy(const ParameterList::Copy& copy) {
     const TensorInfo* const original =
         copy.of.empty() ? nullptr : reader_.files().find(stored(copy.of));
     if (original == nullptr) {
@@ -178,7 +178,7 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
-  ParameterTable declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
+  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
   declared.frozen = what.frozen;
   const bool pools = parts->config.task == Task::hidden && !only_hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
@@ -207,14 +207,14 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   parts->config = parse_config(config_json, "config.json");
   check_trainable(parts->config);
   parts->prefix = usual_prefix(parts->config);
-  ParameterTable declared([](const std::string&) { return false; });
+  ParameterList declared([](const std::string&) { return false; });
   parts->network = std::make_unique<Network>(
       parts->config, declared,
       Network::Options{.prefix = parts->prefix,
                        .init_std = read_init_std(parts->config, config_json),
                        .fresh = true},
       Similarity());
-  for (const ParameterTable::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
+  for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
   if (options.same_heads) {
     for (TrainedAttention* attention : parts->network->attentions()) attention->make_heads_equal();
   }

@@ -42,8 +42,8 @@ void Weights::add_product(View<const float, 2> dy, View<const float, 2> x) const
   gemm(transposed(dy), x, sums, {.accumulate = !grad_is_zero});
 }
 
-SharedParameterState ParameterTable::parameter(const std::string& name, std::span<float> values,
-                                               std::span<float> gradient, bool decays) {
+SharedParameterState ParameterList::parameter(const std::string& name, std::span<float> values,
+                                              std::span<float> gradient, bool decays) {
   if (values.empty()) return nullptr;
   parameters.push_back({.name = name,
                         .values = values,
@@ -54,16 +54,16 @@ SharedParameterState ParameterTable::parameter(const std::string& name, std::spa
       std::make_shared<ParameterState>(ParameterState{.requires_grad = !frozen}));
 }
 
-void ParameterTable::tensor(const std::string& name, std::vector<int64_t> shape,
-                            std::vector<TensorPart> parts, const Init& init) {
+void ParameterList::tensor(const std::string& name, std::vector<int64_t> shape,
+                           std::vector<TensorPart> parts, const Init& init) {
   tensors.push_back({.stored = {.name = name, .shape = std::move(shape), .parts = std::move(parts)},
                      .init = init,
                      .of_output = in_output});
 }
 
-Weights ParameterTable::matrix(const std::string& parameter_name, const std::string& tensor_name,
-                               int64_t rows, int64_t columns, const Init& init,
-                               const MatrixForm& form) {
+Weights ParameterList::matrix(const std::string& parameter_name, const std::string& tensor_name,
+                              int64_t rows, int64_t columns, const Init& init,
+                              const MatrixForm& form) {
   Weights weights(checked_mul(rows, columns), !frozen);
   weights.bind(parameter(parameter_name, weights.values(), weights.gradient(), form.decays));
   TensorPart part{.values = weights.matrix(rows), .gradient = as_matrix(weights.gradient(), rows)};
@@ -76,8 +76,8 @@ Weights ParameterTable::matrix(const std::string& parameter_name, const std::str
   return weights;
 }
 
-Weights ParameterTable::vector(const std::string& parameter_name, const std::string& tensor_name,
-                               int64_t size, const Init& init) {
+Weights ParameterList::vector(const std::string& parameter_name, const std::string& tensor_name,
+                              int64_t size, const Init& init) {
   Weights weights(size, !frozen);
   weights.bind(parameter(parameter_name, weights.values(), weights.gradient(), false));
   tensor(tensor_name, {size},

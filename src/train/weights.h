@@ -80,7 +80,7 @@ struct MatrixForm {
 };
 
 /// Table of parameters and tensors. Layers add theirs when they are constructed.
-class ParameterTable {
+class ParameterList {
  public:
   struct Copy {
     std::string name, of;  // tensors that checkpoints may have twice
@@ -92,7 +92,7 @@ class ParameterTable {
   };
 
   /// `has`: whether the checkpoint has a tensor of this name.
-  explicit ParameterTable(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
+  explicit ParameterList(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
 
   bool has(const std::string& name) const { return has_(name); }
 
