@@ -10,8 +10,8 @@
 #include "headwise/kernels/rotary.h"
 #include "headwise/model/model.h"
 #include "headwise/model/multi_head_attention.h"
+#include "model/init_std.h"
 #include "model/stack_layout.h"
-#include "train/initialise.h"
 #include "train/layers.h"
 #include "train/weights.h"
 
