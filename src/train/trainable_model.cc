@@ -23,8 +23,8 @@
 #include "train/hard_concrete.h"
 #include "train/initialise.h"
 #include "train/network.h"
+#include "train/parameter_list.h"
 #include "train/stored_tensors.h"
-#include "train/weights.h"
 
 namespace headwise {
 namespace {
