@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "model/families/family.h"
 #include "model/sentence_modules.h"
 #include "model/task_head.h"
 

@@ -7,6 +7,7 @@
 
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
+#include "model/families/family.h"
 #include "model/stack_layout.h"
 #include "model/weight_names.h"
 
@@ -19,7 +20,7 @@ std::set<std::string> repeated(const ModelConfig& config, const TensorFiles& fil
   const TaskNames task = task_names(config, "");
   if (!task.output.empty() && task.tied && config.tied) names.insert(task.output + ".weight");
   if (!task.bias.empty() && files.find(task.bias) != nullptr) names.insert(task.output + ".bias");
-  const WeightNames& table = weight_names(config.model_type);
+  const WeightNames& table = family_of(config).names;
   if (table.shared_word.empty() || !config.shared_embeddings) return names;
   std::vector<std::string> prefixes = {""};
   for (const std::string_view prefix : table.prefixes) prefixes.emplace_back(prefix);

@@ -8,6 +8,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/cross_entropy.h"
+#include "model/families/family.h"
 
 namespace headwise {
 namespace {
@@ -20,7 +21,7 @@ const TensorInfo* take_bias(const TaskNames& names, int64_t outputs, bool tied,
     if (reader.has(names.bias)) reader.take(names.bias, {outputs});  // of no use then
     return &reader.take(beside, {outputs});
   }
-  if (names.bias == "final_logits_bias") {  // Marian stores a row
+  if (names.bias_is_buffer) {
     return reader.has(names.bias) ? &reader.take(names.bias, {1, outputs}) : nullptr;
   }
   if (!names.bias.empty() && (reader.has(names.bias) || !reader.has(beside))) {
@@ -67,8 +68,7 @@ OutputTensors take_output(const ModelConfig& config, const TaskNames& names, int
                           const TensorInfo* word, WeightReader& reader) {
   const int64_t outputs = outputs_of(config);
   const std::string own = names.output + ".weight";
-  // transformers ties T5 always, unless the checkpoint has an output of its own.
-  const bool shared = config.tied || (config.model_type == "t5" && !reader.has(own));
+  const bool shared = config.tied || (names.tied_unless_stored && !reader.has(own));
   OutputTensors tensors{.tied = names.tied && shared && word != nullptr};
   if (tensors.tied) reader.same_as(own, *word);
   tensors.weight = tensors.tied ? word : &reader.take(own, {outputs, width});

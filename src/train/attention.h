@@ -10,9 +10,9 @@
 #include "headwise/kernels/rotary.h"
 #include "headwise/model/model.h"
 #include "headwise/model/multi_head_attention.h"
+#include "model/init_std.h"
 #include "model/layers.h"
 #include "model/stack_layout.h"
-#include "train/initialise.h"
 #include "train/parameter_list.h"
 
 namespace headwise {

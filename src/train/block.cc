@@ -48,16 +48,10 @@ View<const float, 2> dropped(View<const float, 2> d, const Dropout& drop, Rows& 
 
 }  // namespace
 
-DropoutPlaces dropout_places(const ModelConfig& config) {
-  const bool t5 = config.model_type == "t5";
-  return {
-      .attention_branch = config.model_type != "distilbert", .in_feed_forward = t5, .final = t5};
-}
-
 TrainedBlock::TrainedBlock(ParameterList& declare, const Place& place)
     : place_(place.config.norm_place),
       parallel_(place.config.parallel),
-      dropouts_(dropout_places(place.config)) {
+      dropouts_(family_of(place.config).dropouts) {
   const StackConfig& stack = stack_config(place.config, place.side);
   const StackNames& names = place.naming.stack();
   const auto norm = [&](const std::string& name, std::string_view tensor) {

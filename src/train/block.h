@@ -6,18 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "model/families/family.h"
 #include "model/layers.h"
 #include "train/attention.h"
 
 namespace headwise {
-
-/// Where the architecture drops numbers in training; attention weights aside, they all do.
-struct DropoutPlaces {
-  bool attention_branch = true;
-  bool in_feed_forward = false;  // of activated values
-  bool final = false;            // after the final norm
-};
-DropoutPlaces dropout_places(const ModelConfig& config);
 
 class TrainedBlock {
  public:

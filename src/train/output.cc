@@ -11,23 +11,11 @@
 #include "headwise/kernels/activation.h"
 #include "headwise/kernels/cross_entropy.h"
 #include "headwise/kernels/dropout.h"
+#include "model/families/family.h"
 #include "model/task_head.h"
 
 namespace headwise {
 namespace {
-
-/// Whether an output layer has a bias beside its weights in a new model.
-bool has_bias(const ModelConfig& config) {
-  switch (config.task) {
-    case Task::masked_lm:
-    case Task::classify_tokens:
-      return true;
-    case Task::classify:
-      return config.encoder.layers() > 0;
-    default:
-      return false;
-  }
-}
 
 /// Where at most one row in so many is not scored, to leave these out would gain less than to pick
 /// the others takes.
@@ -65,11 +53,9 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
       scale_(place.config.output_scale) {
   const ModelConfig& config = place.config;
   const TaskNames names = task_names(config, place.prefix);
-  const bool encoder = config.encoder.layers() > 0 && config.decoder.layers() == 0;
-  const bool classifies = config.task == Task::classify && encoder;
   rows_ = names.rows;
-  drops_input_ = classifies && config.model_type != "bert" && config.model_type != "distilbert";
-  drops_output_ = classifies || config.task == Task::classify_tokens;
+  drops_input_ = names.drops_input;
+  drops_output_ = names.drops_output;
   input_stream_ = place.streams++;
   output_stream_ = place.streams++;
   if (names.output.empty()) return;
@@ -87,9 +73,8 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
     width = next;
   }
   const std::string own = names.output + ".weight";
-  // transformers ties T5 always, unless the checkpoint has an output of its own.
   const bool shared =
-      config.tied || (config.model_type == "t5" && !place.fresh && !declare.has(own));
+      config.tied || (names.tied_unless_stored && !place.fresh && !declare.has(own));
   if (names.tied && shared) {
     tied_ = &place.word;
     declare.copy(own, place.word.tensor());
@@ -107,14 +92,14 @@ void TrainedOutput::declare_bias(ParameterList& declare, const Place& place,
   if (!config_->tied && !names.bias.empty() && declare.has(beside)) {
     bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
     declare.copy(names.bias, "");
-  } else if (names.bias == "final_logits_bias") {  // Marian stores a row, which is not trained
+  } else if (names.bias_is_buffer) {
     if (!place.fresh && !declare.has(names.bias)) return;
     bias_ = Weights(1, outputs_, false);
     declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix()}}, Init::zeros());
   } else if (!names.bias.empty() && (declare.has(names.bias) || !declare.has(beside))) {
     bias_ = declare.vector({"output.bias", names.bias}, outputs_, Init::zeros());
     declare.copy(beside, names.bias);
-  } else if (declare.has(beside) || (place.fresh && has_bias(*config_))) {
+  } else if (declare.has(beside) || (place.fresh && names.has_bias)) {
     bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
   }
 }

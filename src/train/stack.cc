@@ -17,9 +17,7 @@ namespace {
 
 /// The row of padding in embeddings, which look-ups do not train; -1: the architecture has none.
 int64_t padding_row(const ModelConfig& config) {
-  const bool none =
-      config.model_type == "gpt2" || config.model_type == "gpt_neox" || config.model_type == "t5";
-  return none || !config.pad ? -1 : *config.pad;
+  return family_of(config).padding_row && config.pad ? *config.pad : -1;
 }
 
 }  // namespace
@@ -27,7 +25,7 @@ int64_t padding_row(const ModelConfig& config) {
 TrainedStack::TrainedStack(ParameterList& declare, const Place& place)
     : config_(&place.config),
       side_(place.side),
-      drops_finally_(dropout_places(place.config).final) {
+      drops_finally_(family_of(place.config).dropouts.final) {
   const ModelConfig& config = place.config;
   const StackNaming naming(config, side_, place.prefix);
   const WeightNames& names = naming.model();

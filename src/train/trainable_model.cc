@@ -15,6 +15,7 @@
 #include "io/file.h"
 #include "io/from_float.h"
 #include "model/compact_config.h"
+#include "model/families/family.h"
 #include "model/head_tensors.h"
 #include "model/stack_layout.h"
 #include "model/task_head.h"
@@ -31,7 +32,7 @@ namespace {
 
 /// What transformers puts before the names of the base model's tensors.
 std::string usual_prefix(const ModelConfig& config) {
-  const auto& prefixes = weight_names(config.model_type).prefixes;
+  const auto& prefixes = family_of(config).names.prefixes;
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
