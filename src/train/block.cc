@@ -17,26 +17,26 @@ std::string layer_name(const ModelConfig& config, Side side, int64_t layer) {
   return fmt::format("{}.L{}", side == Side::encoder ? "enc" : "dec", layer);
 }
 
-TrainedFeedForward make_feed_forward(ParameterList& declare, const TrainedBlock::Place& place) {
+FeedForward make_feed_forward(ParameterList& declare, const TrainedBlock::Place& place) {
   const ModelConfig& config = place.config;
   const int64_t C = config.width, F = stack_config(config, place.side).intermediate;
   const StackNames& names = place.naming.stack();
   const auto linear = [&](const char* which, std::string_view tensor, int64_t outputs,
                           int64_t inputs, double deviation) {
     const std::string name = layer_name(config, place.side, place.layer);
-    return TrainedLinear(declare,
-                         {fmt::format("{}.feed_forward.{}", name, which),
-                          place.naming.in_layer(place.layer, tensor)},
-                         {.outputs = outputs,
-                          .inputs = inputs,
-                          .bias = config.feed_forward_bias,
-                          .transposed = place.naming.model().transposed},
-                         Init::normal(deviation));
+    return Linear(declare,
+                  {fmt::format("{}.feed_forward.{}", name, which),
+                   place.naming.in_layer(place.layer, tensor)},
+                  {.outputs = outputs,
+                   .inputs = inputs,
+                   .bias = config.feed_forward_bias,
+                   .transposed = place.naming.model().transposed},
+                  Init::normal(deviation));
   };
   const InitStd& d = place.init_std;
-  TrainedLinear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
-  TrainedLinear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : TrainedLinear();
-  TrainedLinear down = linear("down", names.down, C, F, d.down);
+  Linear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
+  Linear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : Linear();
+  Linear down = linear("down", names.down, C, F, d.down);
   return {std::move(up), std::move(gate), std::move(down), config.activation};
 }
 
@@ -55,8 +55,8 @@ TrainedBlock::TrainedBlock(ParameterList& declare, const Place& place)
   const StackConfig& stack = stack_config(place.config, place.side);
   const StackNames& names = place.naming.stack();
   const auto norm = [&](const std::string& name, std::string_view tensor) {
-    return TrainedNorm(declare, {name, place.naming.in_layer(place.layer, tensor)}, place.config,
-                       place.config.width);
+    return Norm(declare, {name, place.naming.in_layer(place.layer, tensor)}, place.config,
+                place.config.width);
   };
   const auto add_attention = [&](AttentionKind kind, const AttentionConfig& attention,
                                  const AttentionNames& attention_names) {

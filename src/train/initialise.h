@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "headwise/model/config.h"
-#include "train/weights.h"
+#include "train/parameter_list.h"
 
 namespace headwise {
 

@@ -64,13 +64,12 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
   int64_t width = config.width;
   for (const TaskStep& step : names.steps) {
     const int64_t next = names.tied ? config.embedding_width : width;
-    steps_.push_back({.dense = TrainedLinear(declare, {"output.dense", step.dense},
-                                             {.outputs = next, .inputs = width},
-                                             Init::normal(place.init_std.output)),
-                      .activation = step.activation,
-                      .norm = step.norm.empty() ? TrainedNorm()
-                                                : TrainedNorm(declare, {"output.norm", step.norm},
-                                                              config, next)});
+    steps_.push_back(
+        {.dense = Linear(declare, {"output.dense", step.dense}, {.outputs = next, .inputs = width},
+                         Init::normal(place.init_std.output)),
+         .activation = step.activation,
+         .norm =
+             step.norm.empty() ? Norm() : Norm(declare, {"output.norm", step.norm}, config, next)});
     width = next;
   }
   const std::string own = names.output + ".weight";
@@ -80,8 +79,8 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
     tied_ = &place.word;
     declare.copy(own, place.word.tensor());
   } else {
-    weight_ =
-        declare.matrix("output.weight", own, outputs_, width, Init::normal(place.init_std.output));
+    weight_ = declare.matrix({"output.weight", own}, outputs_, width,
+                             Init::normal(place.init_std.output), {});
   }
   declare_bias(declare, place, names);
   declare.in_output = false;
@@ -91,17 +90,17 @@ void TrainedOutput::declare_bias(ParameterList& declare, const Place& place,
                                  const TaskNames& names) {
   const std::string beside = names.output + ".bias";
   if (!config_->tied && !names.bias.empty() && declare.has(beside)) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
+    bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
     declare.copy(names.bias, "");
   } else if (names.bias_is_buffer) {
     if (!place.fresh && !declare.has(names.bias)) return;
-    bias_ = Weights(outputs_, false);
-    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix(1)}}, Init::zeros());
+    bias_ = Weights(1, outputs_, false);
+    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix()}}, Init::zeros());
   } else if (!names.bias.empty() && (declare.has(names.bias) || !declare.has(beside))) {
-    bias_ = declare.vector("output.bias", names.bias, outputs_, Init::zeros());
+    bias_ = declare.vector({"output.bias", names.bias}, outputs_, Init::zeros());
     declare.copy(beside, names.bias);
   } else if (declare.has(beside) || (place.fresh && names.has_bias)) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
+    bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
   }
 }
 
@@ -212,8 +211,8 @@ Loss TrainedOutput::run(View<const float, 2> hidden, const PassOptions& options,
 
 Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) const {
   const MatrixGradient dweights = dx.data() == nullptr ? MatrixGradient{}
-                                  : tied_ != nullptr   ? tied_->take_gradient()
-                                                       : weight_.take_gradient(outputs_);
+                                  : tied_ != nullptr   ? tied_->weights().take_gradient()
+                                                       : weight_.take_gradient();
   const CrossEntropyGradients gradients{.scale = options_->gradient_scale,
                                         .dx = dx,
                                         .dweights = dweights.sums,
@@ -221,7 +220,7 @@ Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) cons
                                         .dbias = bias_.dvector()};
   const CrossEntropyLoss loss =
       cross_entropy({.x = x,
-                     .weights = tied_ != nullptr ? tied_->table() : weight_.matrix(outputs_),
+                     .weights = tied_ != nullptr ? tied_->weights().matrix() : weight_.matrix(),
                      .bias = bias_.vector(),
                      .targets = targets_,
                      .label_smoothing = options_->label_smoothing},
@@ -231,7 +230,7 @@ Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) cons
 
 Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   const View<float, 2> scores = scores_.shaped(x.extent(0), outputs_);
-  gemm(x, transposed<const float>(weight_.matrix(outputs_)), scores, {.bias = bias_.vector()});
+  weight_.multiply(x, scores, {.bias = bias_.vector()});
   Loss loss{.scored = x.extent(0)};
   for (int64_t i = 0; i < x.extent(0); ++i) {
     const double error = double{scores(i, 0)} - double{expected_[i]};
@@ -242,7 +241,7 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   if (dx.data() == nullptr) return loss;
   weight_.add_product(scores, x);
   if (bias_.requires_grad()) sum_rows(scores, bias_.dvector());
-  gemm(scores, weight_.matrix(outputs_), dx);
+  weight_.multiply_backward(scores, {.dx = dx});
   return loss;
 }
 
