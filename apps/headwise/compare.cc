@@ -262,8 +262,7 @@ void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
                          }};
   if (!args.verdict.empty()) {
     facts.verdict = read_verdict(args.verdict);
-    check_about(facts.verdict, args.verdict, session.model().name(),
-                session.model().hash(throw_if_interrupted));
+    check_about(facts.verdict, args.verdict, session.name(), hash_of_weights(session.folder()));
     options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
   }
   facts.evidence = observe(session.model(), session.tokenizer(), data, options);

@@ -1,6 +1,7 @@
 // Somebody else's program that uses the installed headwise: how spread is the attention of a random
 // head?
-#include <headwise/headwise.h>
+#include <headwise/core/random.h>
+#include <headwise/kernels/attention.h>
 
 #include <cstdio>
 
