@@ -128,10 +128,10 @@ Attention Block::self_attention(const BlockInput& input) const {
   return params;
 }
 
-void Block::apply_qk_norm_rope(View<float, 3> heads, const NormLayer& norm,
+void Block::apply_qk_norm_rope(View<float, 3> heads, const Norm& norm,
                                std::span<const int64_t> positions,
                                const RotaryTable& rotary) const {
-  if (norm.exists()) norm.per_head(heads);
+  if (norm.exists()) norm.forward(heads);
   if (self_.config.rotary && rotary.width() > 0) rotate(heads, positions, rotary);
 }
 
@@ -183,15 +183,14 @@ void Block::attend_cross(View<const float, 2> x, const BlockInput& input, BlockS
 }
 
 template <class F>
-void Block::residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scratch,
-                     const F& f) const {
+void Block::residual(View<float, 2> x, const Norm& norm, BlockScratch& scratch, const F& f) const {
   const View<float, 2> y = rows_like(x, scratch.normed);
   if (place_ == NormPlace::before) {
-    norm(x, y);
+    norm.forward(x, y);
     f(y, x, Epilogue{.accumulate = true});
   } else {
     f(x, y, Epilogue{.residual = x});
-    norm(y, x);
+    norm.forward(y, x);
   }
 }
 
@@ -217,17 +216,17 @@ void Block::feed_forward(View<float, 2> x, BlockScratch& scratch) const {
   if (parallel_) return;
   residual(x, norm_, scratch,
            [&](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {
-             feed_forward_(from, to, epilogue, scratch.feed_forward);
+             feed_forward_.forward(from, to, epilogue, scratch.feed_forward);
            });
 }
 
 void Block::forward(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
                     BlockKvCache* kv_cache) const {
   const View<float, 2> second = parallel_ ? rows_like(x, scratch.second) : View<float, 2>();
-  if (parallel_) norm_(x, second);
+  if (parallel_) norm_.forward(x, second);
   attention_sublayers(x, input, scratch, kv_cache);
   if (parallel_) {
-    feed_forward_(second, x, {.accumulate = true}, scratch.feed_forward);
+    feed_forward_.forward(second, x, {.accumulate = true}, scratch.feed_forward);
   } else {
     feed_forward(x, scratch);
   }
@@ -239,7 +238,7 @@ void Block::attend(AttentionKind which, View<const float, 2> x, const BlockInput
   View<const float, 2> from = x;
   if (place_ == NormPlace::before) {
     const View<float, 2> normed = rows_like(x, scratch.normed);
-    (self ? self_ : cross_.front()).norm(x, normed);
+    (self ? self_ : cross_.front()).norm.forward(x, normed);
     from = normed;
   }
   if (self) {
@@ -249,14 +248,14 @@ void Block::attend(AttentionKind which, View<const float, 2> x, const BlockInput
   }
   if (parallel_) {
     const View<float, 2> second = rows_like(x, scratch.second);
-    norm_(x, second);
-    feed_forward_(second, sum, {.accumulate = true}, scratch.feed_forward);
+    norm_.forward(x, second);
+    feed_forward_.forward(second, sum, {.accumulate = true}, scratch.feed_forward);
   }
 }
 
 void Block::post_norm(AttentionKind attended, View<float, 2> sum) const {
   if (place_ == NormPlace::before) return;
-  (attended == AttentionKind::self ? self_ : cross_.front()).norm(sum, sum);
+  (attended == AttentionKind::self ? self_ : cross_.front()).norm.forward(sum, sum);
 }
 
 void Block::finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
@@ -274,15 +273,15 @@ void Block::forward_rows(View<const float, 2> x, const BlockInput& input,
   if (place_ == NormPlace::before) {
     const View<float, 2> normed = rows_like(x, scratch.normed);
     const View<float, 2> normed_rows = rows_like(out, scratch.some);
-    self_.norm(x, normed);
-    self_.norm(out, normed_rows);
+    self_.norm.forward(x, normed);
+    self_.norm.forward(out, normed_rows);
     from = normed;
     from_rows = normed_rows;
   }
   const View<float, 2> second = parallel_ ? rows_like(out, scratch.second) : View<float, 2>();
-  if (parallel_) norm_(out, second);
+  if (parallel_) norm_.forward(out, second);
   attend_rows(from, input, from_rows, some, scratch, out, {.accumulate = true});
-  if (parallel_) feed_forward_(second, out, {.accumulate = true}, scratch.feed_forward);
+  if (parallel_) feed_forward_.forward(second, out, {.accumulate = true}, scratch.feed_forward);
   finish(AttentionKind::self, out, some, scratch);
 }
 

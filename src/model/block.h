@@ -20,8 +20,8 @@ struct AttentionLayer {
   AttentionConfig config{};
   const AttentionSite* site = nullptr;
   MultiHeadAttention attention;
-  NormLayer norm{};
-  NormLayer query_norm{}, key_norm{};       // per head, or none
+  Norm norm{};
+  Norm query_norm{}, key_norm{};            // per head, or none
   Buffer relative_table{};                  // [H, buckets], or none
   std::optional<RoutedAttention> routed{};  // a mixture of heads
 };
@@ -57,7 +57,7 @@ struct BlockKvCache {
 class Block {
  public:
   Block(const ModelConfig& config, bool causal, AttentionLayer self,
-        std::vector<AttentionLayer> cross, FeedForward feed_forward, NormLayer norm)
+        std::vector<AttentionLayer> cross, FeedForward feed_forward, Norm norm)
       : place_(config.norm_place),
         parallel_(config.parallel),
         causal_(causal),
@@ -110,7 +110,7 @@ class Block {
   /// How rows attend to those of their text.
   Attention self_attention(const BlockInput& input) const;
   /// What is done to queries and keys at these positions before they attend.
-  void apply_qk_norm_rope(View<float, 3> heads, const NormLayer& norm,
+  void apply_qk_norm_rope(View<float, 3> heads, const Norm& norm,
                           std::span<const int64_t> positions, const RotaryTable& rotary) const;
   /// From what leaves self attention to what leaves cross attention, if there is one.
   void cross_attention(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
@@ -118,7 +118,7 @@ class Block {
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
   template <class F>
-  void residual(View<float, 2> x, const NormLayer& norm, BlockScratch& scratch, const F& f) const;
+  void residual(View<float, 2> x, const Norm& norm, BlockScratch& scratch, const F& f) const;
 
   NormPlace place_;
   bool parallel_;
@@ -126,7 +126,7 @@ class Block {
   AttentionLayer self_;
   std::vector<AttentionLayer> cross_;  // one or none
   FeedForward feed_forward_;
-  NormLayer norm_;  // of feed-forward
+  Norm norm_;  // of feed-forward
 };
 
 }  // namespace headwise

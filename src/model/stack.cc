@@ -8,6 +8,11 @@
 namespace headwise {
 namespace {
 
+/// All of a buffer; none if it is empty.
+View<const float, 1> vector_of(const Buffer& buffer) {
+  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
+}
+
 /// Reads the layers of one stack.
 class StackReader {
  public:
@@ -22,14 +27,15 @@ class StackReader {
 
   Linear linear(const std::string& name, int64_t outputs, int64_t inputs, bool bias) const {
     return {reader_,
-            {.weight = name + ".weight", .bias = bias ? name + ".bias" : ""},
-            outputs,
-            inputs,
-            naming_.model().transposed};
+            {.tensor = name},
+            {.outputs = outputs,
+             .inputs = inputs,
+             .bias = bias,
+             .transposed = naming_.model().transposed}};
   }
 
-  NormLayer norm(const std::string& name, int64_t width) const {
-    return {reader_, name, config_, width};
+  Norm norm(const std::string& name, int64_t width) const {
+    return {reader_, {.tensor = name}, config_, width};
   }
 
   AttentionLayer attention(int64_t layer, const AttentionNames& names,
@@ -66,16 +72,22 @@ class StackReader {
         linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
   }
 
-  Embedding word() const { return {reader_, take_word(config_, side_, naming_, reader_)}; }
+  Embedding word() const {
+    const TensorInfo& tensor = take_word(config_, side_, naming_, reader_);
+    return {reader_.table(tensor), tensor.shape[0], tensor.shape[1]};
+  }
 
   Embedding position() const {
     const std::string name = naming_.full(naming_.stack().position) + ".weight";
     switch (config_.positions) {
       case PositionKind::learned:
-        return {reader_, name, config_.max_positions + config_.position_offset,
+        return {reader_,
+                {.tensor = name},
+                config_.max_positions + config_.position_offset,
                 config_.embedding_width};
       case PositionKind::sinusoidal:
-        if (reader_.has(name)) return {reader_, name, config_.max_positions, config_.width};
+        if (reader_.has(name))
+          return {reader_, {.tensor = name}, config_.max_positions, config_.width};
         return sinusoidal_positions(config_.max_positions, config_.width);
       default:
         return {};
@@ -190,8 +202,8 @@ Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
   word_ = read.word();
   position_ = read.position();
   if (config.token_types > 0) {
-    token_type_ = Embedding(reader, naming.full(names.token_type) + ".weight", config.token_types,
-                            config.embedding_width);
+    token_type_ = Embedding(reader, {.tensor = naming.full(names.token_type) + ".weight"},
+                            config.token_types, config.embedding_width);
   }
   if (config.embedding_norm) {
     embedding_norm_ = read.norm(naming.full(names.embedding_norm), config.embedding_width);
@@ -235,10 +247,10 @@ Activations Stack::embed(const TokenBatch& batch, std::span<const int64_t> posit
     const std::vector<int32_t> zeros(batch.types.empty() ? T : 0);
     token_type_.gather(batch.types.empty() ? zeros : batch.types, 1, true, words.rows);
   }
-  if (embedding_norm_.exists()) embedding_norm_(words.rows, words.rows);
-  if (embedding_projection_.outputs() == 0) return words;
+  if (embedding_norm_.exists()) embedding_norm_.forward(words.rows, words.rows);
+  if (!embedding_projection_.exists()) return words;
   Activations projected(T, config_->width);
-  embedding_projection_(words.rows, projected.rows);
+  embedding_projection_.forward(words.rows, projected.rows);
   return projected;
 }
 
@@ -263,7 +275,7 @@ Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScrat
 }
 
 void Stack::finish(View<float, 2> x) const {
-  if (final_norm_.exists()) final_norm_(x, x);
+  if (final_norm_.exists()) final_norm_.forward(x, x);
 }
 
 }  // namespace headwise

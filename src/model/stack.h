@@ -33,18 +33,18 @@ class Stack {
 
   std::span<const Block> blocks() const { return blocks_; }
   const Embedding& word() const { return word_; }
-  const NormLayer& final_norm() const { return final_norm_; }
+  const Norm& final_norm() const { return final_norm_; }
   Side side() const { return side_; }
 
  private:
   const ModelConfig* config_ = nullptr;
   Side side_ = Side::encoder;
   Embedding word_, position_, token_type_;
-  NormLayer embedding_norm_;
+  Norm embedding_norm_;
   Linear embedding_projection_;  // or none
   std::vector<int32_t> buckets_;
   std::vector<Block> blocks_;
-  NormLayer final_norm_;  // or none
+  Norm final_norm_;  // or none
 };
 
 }  // namespace headwise

@@ -87,11 +87,26 @@ void WeightReader::check_finite(const TensorInfo& tensor) const {
   if (!options_.allow_nonfinite) (void)bytes(tensor);
 }
 
-std::shared_ptr<const TensorBytes> WeightReader::table(const TensorInfo& tensor) {
+Table WeightReader::table(const TensorInfo& tensor) {
   std::weak_ptr<const TensorBytes>& known = tables_[tensor.name];
   std::shared_ptr<const TensorBytes> table = known.lock();
   if (table == nullptr) known = table = std::make_shared<const TensorBytes>(bytes(tensor));
-  return table;
+  return {.tensor = tensor.name, .stored = std::move(table), .dtype = tensor.dtype};
+}
+
+Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, const Init&) {
+  return table(take(name.tensor, {rows, width}));
+}
+
+Weights WeightReader::matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init&,
+                             const MatrixForm& form) {
+  const TensorInfo& tensor =
+      form.transposed ? take(name.tensor, {inputs, outputs}) : take(name.tensor, {outputs, inputs});
+  return Weights(packed(tensor, form.transposed));
+}
+
+Weights WeightReader::vector(const LayerName& name, int64_t size, const Init&) {
+  return {vector(name.tensor, size), 1};
 }
 
 PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) const {

@@ -13,10 +13,11 @@
 #include "headwise/core/view.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/kernels/gemm.h"
+#include "model/weight_source.h"
 
 namespace headwise {
 
-class WeightReader {
+class WeightReader : public WeightSource {
  public:
   struct Options {
     bool allow_nonfinite = false;
@@ -24,7 +25,13 @@ class WeightReader {
   };
   WeightReader(TensorFiles files, Options options) : files_(std::move(files)), options_(options) {}
 
-  bool has(const std::string& name) const { return find(name) != nullptr; }
+  bool has(const std::string& name) const override { return find(name) != nullptr; }
+
+  // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
+  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
+                 const MatrixForm& form) override;
+  Weights vector(const LayerName& name, int64_t size, const Init& init) override;
+  Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
 
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
@@ -35,7 +42,7 @@ class WeightReader {
   void check_finite(const TensorInfo& tensor) const;  // reads them for that alone
 
   /// A table that several layers read: the same memory for all of them.
-  std::shared_ptr<const TensorBytes> table(const TensorInfo& tensor);
+  Table table(const TensorInfo& tensor);
 
   /// A matrix in the order of the kernel, in 16 bits if it is stored so. `transposed`: stored as
   /// [inputs, outputs].

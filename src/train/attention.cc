@@ -59,12 +59,12 @@ TrainedRelativeBias::TrainedRelativeBias(ParameterList& declare, const LayerName
     : heads_(stack_config(config, side).heads),
       buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
                           !stack_config(config, side).causal)),
-      table_(declare.matrix(name.parameter, name.tensor + ".weight", heads_,
+      table_(declare.matrix({name.parameter, name.tensor + ".weight"}, heads_,
                             config.relative.buckets, init, {.transposed = true, .decays = false})) {
 }
 
 View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buffer& room) const {
-  const View<const float, 2> all = table_.matrix(heads_);
+  const View<const float, 2> all = table_.matrix();
   if (std::ssize(heads) == heads_) return all;
   const int64_t R = all.extent(1);
   const View<float, 2> some(room.at_least(std::ssize(heads) * R), {std::ssize(heads), R});
@@ -74,7 +74,7 @@ View<const float, 2> TrainedRelativeBias::of(std::span<const int32_t> heads, Buf
 
 void TrainedRelativeBias::add_gradient(View<const float, 2> dtable,
                                        std::span<const int32_t> heads) const {
-  const View<float, 2> all = table_.take_gradient(heads_).sums;
+  const View<float, 2> all = table_.take_gradient().sums;
   for (size_t h = 0; h < heads.size(); ++h) {
     for (int64_t r = 0; r < all.extent(1); ++r) all(heads[h], r) += dtable(h, r);
   }
@@ -100,16 +100,17 @@ TrainedAttention::TrainedAttention(ParameterList& declare, const Place& place)
   declare_tensors(declare, place);
   if (place.config.qk_norm && !s.cross) {
     const auto norm = [&](const char* which, std::string_view tensor) {
-      return TrainedNorm(declare, {name + which, place.naming.in_layer(place.site.layer, tensor)},
-                         place.config, s.D);
+      return Norm(declare, {name + which, place.naming.in_layer(place.site.layer, tensor)},
+                  place.config, s.D);
     };
     query_norm_ = norm("query_norm", place.names.query_norm);
     key_norm_ = norm("key_norm", place.names.key_norm);
   }
   if (config_.routing) {
     router_ = declare.matrix(
-        name + "router", place.naming.in_layer(place.site.layer, router_name(s.cross)) + ".weight",
-        std::ssize(config_.routing->heads), s.C, Init::normal(place.init_std.output));
+        {name + "router",
+         place.naming.in_layer(place.site.layer, router_name(s.cross)) + ".weight"},
+        std::ssize(config_.routing->heads), s.C, Init::normal(place.init_std.output), {});
   }
 }
 

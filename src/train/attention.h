@@ -10,10 +10,10 @@
 #include "headwise/kernels/rotary.h"
 #include "headwise/model/model.h"
 #include "headwise/model/multi_head_attention.h"
+#include "model/init_std.h"
+#include "model/layers.h"
 #include "model/stack_layout.h"
-#include "train/initialise.h"
-#include "train/layers.h"
-#include "train/weights.h"
+#include "train/parameter_list.h"
 
 namespace headwise {
 
@@ -135,7 +135,7 @@ class TrainedAttention {
   MultiHeadAttention attention_;
   MultiHeadAttentionWeights gradients_;
   SharedParameterState weight_state_, bias_state_;
-  TrainedNorm query_norm_, key_norm_;
+  Norm query_norm_, key_norm_;
   Weights router_;  // [R, C], or none
   const TrainedRelativeBias* relative_;
 };

@@ -11,7 +11,7 @@ void TrainedAttention::choose(View<const float, 2> x, Tape& tape) const {
   const RoutingConfig& routing = *config_.routing;
   const int64_t T = x.extent(0), R = std::ssize(routing.heads);
   const View<float, 2> p = tape.likelihoods.shaped(T, R);
-  gemm(x, transposed(router_.matrix(R)), p);
+  router_.multiply(x, p, {});
   softmax(p);
   tape.asked = tape.params.gates;
   tape.asked_scope = tape.params.gate_scope;
@@ -84,7 +84,7 @@ void TrainedAttention::backward_choice(View<const float, 2> x, const StackPass& 
     }
   }
   router_.add_product(d, x);
-  if (dx.data() != nullptr) gemm(d, router_.matrix(R), dx, {.accumulate = true});
+  router_.multiply_backward(d, {.dx = dx, .add = true});
 }
 
 }  // namespace headwise

@@ -17,26 +17,26 @@ std::string layer_name(const ModelConfig& config, Side side, int64_t layer) {
   return fmt::format("{}.L{}", side == Side::encoder ? "enc" : "dec", layer);
 }
 
-TrainedFeedForward make_feed_forward(ParameterList& declare, const TrainedBlock::Place& place) {
+FeedForward make_feed_forward(ParameterList& declare, const TrainedBlock::Place& place) {
   const ModelConfig& config = place.config;
   const int64_t C = config.width, F = stack_config(config, place.side).intermediate;
   const StackNames& names = place.naming.stack();
   const auto linear = [&](const char* which, std::string_view tensor, int64_t outputs,
                           int64_t inputs, double deviation) {
     const std::string name = layer_name(config, place.side, place.layer);
-    return TrainedLinear(declare,
-                         {fmt::format("{}.feed_forward.{}", name, which),
-                          place.naming.in_layer(place.layer, tensor)},
-                         {.outputs = outputs,
-                          .inputs = inputs,
-                          .bias = config.feed_forward_bias,
-                          .transposed = place.naming.model().transposed},
-                         Init::normal(deviation));
+    return Linear(declare,
+                  {fmt::format("{}.feed_forward.{}", name, which),
+                   place.naming.in_layer(place.layer, tensor)},
+                  {.outputs = outputs,
+                   .inputs = inputs,
+                   .bias = config.feed_forward_bias,
+                   .transposed = place.naming.model().transposed},
+                  Init::normal(deviation));
   };
   const InitStd& d = place.init_std;
-  TrainedLinear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
-  TrainedLinear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : TrainedLinear();
-  TrainedLinear down = linear("down", names.down, C, F, d.down);
+  Linear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
+  Linear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : Linear();
+  Linear down = linear("down", names.down, C, F, d.down);
   return {std::move(up), std::move(gate), std::move(down), config.activation};
 }
 
@@ -48,21 +48,15 @@ View<const float, 2> dropped(View<const float, 2> d, const Dropout& drop, Rows& 
 
 }  // namespace
 
-DropoutPlaces dropout_places(const ModelConfig& config) {
-  const bool t5 = config.model_type == "t5";
-  return {
-      .attention_branch = config.model_type != "distilbert", .in_feed_forward = t5, .final = t5};
-}
-
 TrainedBlock::TrainedBlock(ParameterList& declare, const Place& place)
     : place_(place.config.norm_place),
       parallel_(place.config.parallel),
-      dropouts_(dropout_places(place.config)) {
+      dropouts_(family_of(place.config).dropouts) {
   const StackConfig& stack = stack_config(place.config, place.side);
   const StackNames& names = place.naming.stack();
   const auto norm = [&](const std::string& name, std::string_view tensor) {
-    return TrainedNorm(declare, {name, place.naming.in_layer(place.layer, tensor)}, place.config,
-                       place.config.width);
+    return Norm(declare, {name, place.naming.in_layer(place.layer, tensor)}, place.config,
+                place.config.width);
   };
   const auto add_attention = [&](AttentionKind kind, const AttentionConfig& attention,
                                  const AttentionNames& attention_names) {

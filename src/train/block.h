@@ -6,18 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "model/families/family.h"
+#include "model/layers.h"
 #include "train/attention.h"
-#include "train/layers.h"
 
 namespace headwise {
-
-/// Where the architecture drops numbers in training; attention weights aside, they all do.
-struct DropoutPlaces {
-  bool attention_branch = true;
-  bool in_feed_forward = false;  // of activated values
-  bool final = false;            // after the final norm
-};
-DropoutPlaces dropout_places(const ModelConfig& config);
 
 class TrainedBlock {
  public:
@@ -25,7 +18,7 @@ class TrainedBlock {
   struct Tape {
     View<const float, 2> x;
     TrainedAttention::Tape self, cross;
-    TrainedFeedForward::Tape feed_forward;
+    FeedForward::Tape feed_forward;
     // Of each sublayer: the norm of its input or the sum before the norm, and what leaves it.
     Rows self_inner, self_out, cross_inner, cross_out, inner, out;
   };
@@ -33,7 +26,7 @@ class TrainedBlock {
     Rows branch, dbranch, dinner, second_dinner;
     Rows picked, spread;  // if only some rows are wanted
     TrainedAttention::Scratch attention;
-    TrainedFeedForward::Scratch feed_forward;
+    FeedForward::Scratch feed_forward;
   };
   struct Place {
     const ModelConfig& config;
@@ -70,7 +63,7 @@ class TrainedBlock {
 
  private:
   struct Sublayer {
-    TrainedNorm norm;
+    Norm norm;
     uint64_t stream = 0;  // of its dropout
     bool drops = true;
   };
@@ -101,7 +94,7 @@ class TrainedBlock {
   DropoutPlaces dropouts_;
   std::vector<TrainedAttention> attentions_;  // self, then cross
   std::vector<Sublayer> attention_sublayers_;
-  TrainedFeedForward feed_forward_;
+  FeedForward feed_forward_;
   Sublayer feed_forward_sublayer_;
   uint64_t inside_stream_ = 0;
 };

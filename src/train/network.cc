@@ -26,7 +26,7 @@ Network::Network(const ModelConfig& config, ParameterList& declare, const Option
                  Similarity similarity)
     : config_(config), sites_(attention_sites(config)), similarity_(std::move(similarity)) {
   uint64_t streams = 0;
-  const auto stack = [&](Side side, TrainedEmbedding* shared_word) {
+  const auto stack = [&](Side side, Embedding* shared_word) {
     return std::make_unique<TrainedStack>(declare, TrainedStack::Place{.config = config,
                                                                        .side = side,
                                                                        .prefix = options.prefix,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -18,17 +17,7 @@ namespace {
 
 /// The row of padding in embeddings, which look-ups do not train; -1: the architecture has none.
 int64_t padding_row(const ModelConfig& config) {
-  const bool none =
-      config.model_type == "gpt2" || config.model_type == "gpt_neox" || config.model_type == "t5";
-  return none || !config.pad ? -1 : *config.pad;
-}
-
-TrainedEmbedding computed_positions(int64_t rows, int64_t width) {
-  Weights table(rows * width, false);
-  std::vector<int32_t> all(rows);
-  std::iota(all.begin(), all.end(), 0);
-  sinusoidal_positions(rows, width).gather(all, 1, false, table.matrix(rows));
-  return {std::move(table), rows};
+  return family_of(config).padding_row && config.pad ? *config.pad : -1;
 }
 
 }  // namespace
@@ -36,7 +25,7 @@ TrainedEmbedding computed_positions(int64_t rows, int64_t width) {
 TrainedStack::TrainedStack(ParameterList& declare, const Place& place)
     : config_(&place.config),
       side_(place.side),
-      drops_finally_(dropout_places(place.config).final) {
+      drops_finally_(family_of(place.config).dropouts.final) {
   const ModelConfig& config = place.config;
   const StackNaming naming(config, side_, place.prefix);
   const WeightNames& names = naming.model();
@@ -46,19 +35,19 @@ TrainedStack::TrainedStack(ParameterList& declare, const Place& place)
   declare_positions(declare, place, naming);
   if (config.token_types > 0) {
     token_type_ =
-        TrainedEmbedding(declare, {"embeddings.token_type", naming.full(names.token_type)},
-                         config.token_types, E, Init::normal(d.position), -1);
+        Embedding(declare, {"embeddings.token_type", naming.full(names.token_type) + ".weight"},
+                  config.token_types, E, Init::normal(d.position), -1);
   }
   if (config.embedding_norm) {
     embedding_norm_ =
-        TrainedNorm(declare, {"embeddings.norm", naming.full(names.embedding_norm)}, config, E);
+        Norm(declare, {"embeddings.norm", naming.full(names.embedding_norm)}, config, E);
   }
   embedding_stream_ = place.streams++;
   if (E != config.width) {
     embedding_projection_ =
-        TrainedLinear(declare, {"embeddings.projection", naming.full(names.embedding_projection)},
-                      {.outputs = config.width, .inputs = E, .transposed = names.transposed},
-                      Init::normal(d.output));
+        Linear(declare, {"embeddings.projection", naming.full(names.embedding_projection)},
+               {.outputs = config.width, .inputs = E, .transposed = names.transposed},
+               Init::normal(d.output));
   }
   const std::string of_stack = !config.encoder_decoder() ? ""
                                : side_ == Side::encoder  ? "enc."
@@ -83,9 +72,8 @@ TrainedStack::TrainedStack(ParameterList& declare, const Place& place)
   }
   tapes_.resize(layers);
   if (!naming.stack().final_norm.empty()) {
-    final_norm_ =
-        TrainedNorm(declare, {of_stack + "final_norm", naming.full(naming.stack().final_norm)},
-                    config, config.width);
+    final_norm_ = Norm(declare, {of_stack + "final_norm", naming.full(naming.stack().final_norm)},
+                       config, config.width);
   }
   final_stream_ = place.streams++;
 }
@@ -101,18 +89,18 @@ void TrainedStack::declare_word(ParameterList& declare, const Place& place,
   if (shares) declare.copy(own + ".weight", shared + ".weight");
   if (shares && place.shared_word != nullptr) {
     word_ = place.shared_word;
-    if (word_->table().extent(0) == V) return;
+    if (word_->rows() == V) return;
     throw Error({.what = "encoder and decoder cannot share an embedding",
                  .where = "decoder_vocab_size",
                  .got = fmt::format("{}", V),
-                 .expected = fmt::format("{}", word_->table().extent(0))});
+                 .expected = fmt::format("{}", word_->rows())});
   }
   std::string name = "embeddings.word";
   if (config.encoder_decoder() && !shares) {
     name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
   }
-  own_word_ = TrainedEmbedding(declare, {name, shares ? shared : own}, V, config.embedding_width,
-                               Init::normal(place.init_std.word, pad), pad);
+  own_word_ = Embedding(declare, {name, (shares ? shared : own) + ".weight"}, V,
+                        config.embedding_width, Init::normal(place.init_std.word, pad), pad);
   word_ = &own_word_;
 }
 
@@ -122,14 +110,14 @@ void TrainedStack::declare_positions(ParameterList& declare, const Place& place,
   const std::string name = naming.full(naming.stack().position);
   if (config.positions == PositionKind::learned) {
     const int64_t pad = config.position_offset > 0 ? padding_row(config) : -1;
-    position_ = TrainedEmbedding(
-        declare, {"embeddings.position", name}, config.max_positions + config.position_offset,
-        config.embedding_width, Init::normal(place.init_std.position, pad), pad);
+    position_ = Embedding(declare, {"embeddings.position", name + ".weight"},
+                          config.max_positions + config.position_offset, config.embedding_width,
+                          Init::normal(place.init_std.position, pad), pad);
   } else if (config.positions == PositionKind::sinusoidal) {
-    position_ = computed_positions(config.max_positions, config.width);
+    position_ = sinusoidal_positions(config.max_positions, config.width);
     if (declare.has(name + ".weight")) {
       declare.tensor(name + ".weight", {config.max_positions, config.width},
-                     {{.values = position_.table()}}, Init::zeros());
+                     {{.values = position_.weights().matrix()}}, Init::zeros());
     }
   }
 }
@@ -222,15 +210,15 @@ const StackPass& TrainedStack::pass_of(int64_t layer) const {
 
 View<float, 2> TrainedStack::embed() {
   const View<float, 2> words = summed_.shaped(batch_->rows(), config_->embedding_width);
-  word_->forward(batch_->ids, config_->embedding_scale, false, words);
+  word_->gather(batch_->ids, config_->embedding_scale, false, words);
   if (position_.exists()) {
     position_rows_ = position_rows(*config_, *batch_, positions_);
-    position_.forward(position_rows_, 1, true, words);
+    position_.gather(position_rows_, 1, true, words);
   }
   if (token_type_.exists()) {
     types_ = batch_->types;
     types_.resize(batch_->rows());
-    token_type_.forward(types_, 1, true, words);
+    token_type_.gather(types_, 1, true, words);
   }
   View<float, 2> x = words;
   if (embedding_norm_.exists()) {

@@ -18,7 +18,7 @@ class TrainedStack {
     const std::string& prefix;
     std::span<const AttentionSite> sites;
     const InitStd& init_std;
-    TrainedEmbedding* shared_word;  // the encoder's, for a decoder that may use it
+    Embedding* shared_word;  // the encoder's, for a decoder that may use it
     uint64_t& streams;
   };
   /// The encoder's side of cross attention.
@@ -53,7 +53,7 @@ class TrainedStack {
   void backward(View<float, 2> d, double balance_scale, TrainedBlock::Scratch& scratch);
 
   std::span<TrainedBlock> blocks() { return blocks_; }
-  TrainedEmbedding& word() { return *word_; }
+  Embedding& word() { return *word_; }
 
  private:
   void declare_word(ParameterList& declare, const Place& place, const StackNaming& naming);
@@ -66,10 +66,10 @@ class TrainedStack {
   const ModelConfig* config_;
   Side side_;
   bool drops_finally_;
-  TrainedEmbedding own_word_, position_, token_type_;
-  TrainedEmbedding* word_ = nullptr;
-  TrainedNorm embedding_norm_, final_norm_;
-  TrainedLinear embedding_projection_;  // or none
+  Embedding own_word_, position_, token_type_;
+  Embedding* word_ = nullptr;
+  Norm embedding_norm_, final_norm_;
+  Linear embedding_projection_;  // or none
   TrainedRelativeBias relative_;
   std::vector<TrainedBlock> blocks_;
   uint64_t embedding_stream_ = 0, final_stream_ = 0;

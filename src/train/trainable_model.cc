@@ -15,7 +15,8 @@
 #include "io/file.h"
 #include "io/from_float.h"
 #include "model/compact_config.h"
-#include "model/head_tensors.h"
+#include "model/families/family.h"
+#include "model/parameter_table.h"
 #include "model/stack_layout.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
@@ -23,15 +24,15 @@
 #include "train/hard_concrete.h"
 #include "train/initialise.h"
 #include "train/network.h"
+#include "train/parameter_list.h"
 #include "train/stored_tensors.h"
-#include "train/weights.h"
 
 namespace headwise {
 namespace {
 
 /// What transformers puts before the names of the base model's tensors.
 std::string usual_prefix(const ModelConfig& config) {
-  const auto& prefixes = weight_names(config.model_type).prefixes;
+  const auto& prefixes = family_of(config).names.prefixes;
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
@@ -296,11 +297,11 @@ void TrainableModel::fold_gates() {
     throw Error({.what = "the model learns no gates", .where = "fold_gates"});
   }
   const std::vector<float> gates = learned_gates();
-  const std::map<std::string, HeadTensor> with_heads = head_tensors(config(), parts_->prefix);
+  const ParameterTable table(config(), {.prefix = parts_->prefix});
   for (const StoredTensor& tensor : parts_->tensors) {
-    const auto found = with_heads.find(tensor.name);
-    if (found == with_heads.end()) continue;
-    scatter(parts_->multiplied(tensor, found->second, gates), tensor);
+    const ParameterTensor* const found = table.find(tensor.name);
+    if (found == nullptr || !found->heads) continue;
+    scatter(parts_->multiplied(tensor, *found->heads, gates), tensor);
   }
   parts_->parameters.pop_back();
   parts_->gates.reset();
@@ -370,18 +371,18 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
   make_folder(folder);
   const std::vector<float> values = gates ? gates->gates() : std::vector<float>();
   const std::string text = gates ? compact_config(json, config, network->sites(), values) : json;
-  std::map<std::string, HeadTensor> before, after;
+  ParameterTable before, after;
   if (gates) {
-    before = head_tensors(config, prefix);
-    after = head_tensors(parse_config(text, "config.json", config_options), prefix);
+    before = ParameterTable(config, {.prefix = prefix});
+    after = ParameterTable(parse_config(text, "config.json", config_options), {.prefix = prefix});
   }
   std::vector<CutTensor> contents;
   std::vector<TensorToWrite> to_write;
   for (const StoredTensor& tensor : tensors) {
-    const auto heads = before.find(tensor.name);
-    contents.push_back(heads == before.end()
+    const ParameterTensor* const whole = before.find(tensor.name);
+    contents.push_back(whole == nullptr || !whole->heads
                            ? CutTensor{.shape = tensor.shape, .bytes = bytes_of(tensor)}
-                           : gated(tensor, heads->second, after.at(tensor.name), values));
+                           : gated(tensor, *whole->heads, *after.find(tensor.name)->heads, values));
     to_write.push_back({.name = tensor.name,
                         .dtype = tensor.dtype,
                         .shape = contents.back().shape,

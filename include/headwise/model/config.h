@@ -117,6 +117,7 @@ struct ModelConfig {
   bool tied = true;               // the output layer is the input embedding
   bool shared_embeddings = true;  // encoder and decoder have the same embedding
   float output_scale = 1;         // of hidden states before a tied output layer (T5)
+  bool translates = false;        // text to text is translation (Marian)
 
   std::vector<std::string> labels{};
   bool regression = false;

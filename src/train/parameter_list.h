@@ -1,0 +1,57 @@
+// The weights of a model in training: pieces of memory for an optimiser, tensors for a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/train/trainable_model.h"
+#include "model/weight_source.h"
+
+namespace headwise {
+
+/// Table of parameters and tensors. Layers add theirs when they are constructed.
+class ParameterList : public WeightSource {
+ public:
+  struct Copy {
+    std::string name, of;  // tensors that checkpoints may have twice
+  };
+  struct Tensor {
+    StoredTensor stored{};
+    Init init{};
+    bool of_output = false;  // made anew if the checkpoint has none
+  };
+
+  /// `has`: whether the checkpoint has a tensor of this name.
+  explicit ParameterList(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
+
+  bool has(const std::string& name) const override { return has_(name); }
+
+  SharedParameterState parameter(const std::string& name, std::span<float> values,
+                                 std::span<float> gradient, bool decays);
+  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+              const Init& init);
+
+  // Weights that a checkpoint stores as they are, or transposed.
+  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
+                 const MatrixForm& form) override;
+  Weights vector(const LayerName& name, int64_t size, const Init& init) override;
+  Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+
+  void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
+
+  std::vector<Parameter> parameters{};
+  std::vector<SharedParameterState> states{};  // of the parameters
+  std::vector<Tensor> tensors{};
+  std::vector<Copy> copies{};
+  bool in_output = false;  // what is declared now belongs to the output layer
+  bool frozen = false;     // weights have no gradients
+
+ private:
+  std::function<bool(const std::string&)> has_;
+};
+
+}  // namespace headwise
