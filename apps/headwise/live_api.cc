@@ -262,7 +262,7 @@ Json LiveApi::model() const {
       {"instance", instance_},
       {"version", HEADWISE_VERSION},
       {"model",
-       {{"name", session_.name()},
+       {{"name", session_.model().name()},
         {"architecture", config.architecture.empty() ? config.model_type : config.architecture}}},
       {"task", looker_.task()},
       {"mask", mask ? Json(tokenizer.token(*mask)) : Json()},

@@ -11,6 +11,7 @@
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
 #include "model/model_parts.h"
+#include "model/model_source.h"
 #include "model/rotary_frequencies.h"
 #include "model/stack_layout.h"
 #include "model/weight_reader.h"
@@ -189,7 +190,8 @@ void DecoderState::reorder(std::span<const int64_t> from) {
   parts_->lengths = std::move(lengths);
 }
 
-Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Model::Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source)
+    : parts_(std::move(parts)), source_(std::move(source)) {}
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
@@ -212,7 +214,7 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
   const Stack& last = config.decoder.layers() > 0 ? parts->decoder : parts->encoder;
   parts->head = TaskHead(config, prefix, last.word(), reader);
   reader.finish();
-  return Model(std::move(parts));
+  return Model(std::move(parts), std::make_unique<ModelSource>(folder, options));
 }
 
 const ModelConfig& Model::config() const { return parts_->config; }
