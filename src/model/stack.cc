@@ -114,8 +114,8 @@ class StackReader {
     return {reader_.floats(tensor), rows, columns, transposed};
   }
 
-  Buffer bias(const std::string& name, int64_t size) const {
-    return config_.projection_bias ? reader_.vector(name, size) : Buffer();
+  Buffer bias(const std::string& name, int64_t size, bool exists = true) const {
+    return config_.projection_bias && exists ? reader_.vector(name, size) : Buffer();
   }
 
   void read_projections(int64_t layer, const AttentionNames& names,
@@ -134,8 +134,8 @@ class StackReader {
       const Matrix key = matrix(name(names.key, ".weight"), k, s.Cs);
       const Matrix value = matrix(name(names.value, ".weight"), v, s.Cs);
       const Buffer query_bias = bias(name(names.query, ".bias"), q);
-      const Buffer key_bias = bias(name(names.key, ".bias"), k);
-      const Buffer value_bias = bias(name(names.value, ".bias"), v);
+      const Buffer key_bias = bias(name(names.key, ".bias"), k, s.key_bias);
+      const Buffer value_bias = bias(name(names.value, ".bias"), v, s.value_bias);
       weights.set(SeparateProjections{.query = query.view(),
                                       .key = key.view(),
                                       .value = value.view(),

@@ -139,8 +139,8 @@ void TrainedAttention::declare_tensors(ParameterList& declare, const Place& plac
       matrix(place.names.value, w.value(), g.value(), d.key_value);
       if (!s.projection_bias) break;
       vector(place.names.query, w.query_bias(), g.query_bias());
-      vector(place.names.key, w.key_bias(), g.key_bias());
-      vector(place.names.value, w.value_bias(), g.value_bias());
+      if (s.key_bias) vector(place.names.key, w.key_bias(), g.key_bias());
+      if (s.value_bias) vector(place.names.value, w.value_bias(), g.value_bias());
       break;
     case ProjectionStorage::fused:
       matrix(place.names.query, w.in_proj(), g.in_proj(), d.query);
