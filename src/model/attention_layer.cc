@@ -38,8 +38,8 @@ class ProjectionTensors {
         matrix(names.value, &W::value, std.key_value);
         if (!s.projection_bias) break;
         bias(names.query, &W::query_bias);
-        bias(names.key, &W::key_bias);
-        bias(names.value, &W::value_bias);
+        if (s.key_bias) bias(names.key, &W::key_bias);
+        if (s.value_bias) bias(names.value, &W::value_bias);
         break;
       case ProjectionStorage::fused:
         matrix(names.query, &W::in_proj, std.query);

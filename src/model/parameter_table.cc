@@ -149,11 +149,11 @@ class TableBuilder {
     const Parts parts = parts_of(config_, attention, cross);
     const auto name = [&](std::string_view which) { return naming.in_layer(layer, which); };
     if (naming.model().storage == ProjectionStorage::separate) {
-      add_projections(at, {{name(names.query), parts.query},
-                           {name(names.key), parts.key},
-                           {name(names.value), parts.value}});
+      add_projections(at, {{name(names.query), parts.query, true},
+                           {name(names.key), parts.key, config_.key_bias},
+                           {name(names.value), parts.value, config_.value_bias}});
     } else {
-      add_projections(at, {{name(names.query), fused(parts, naming.model().storage)}});
+      add_projections(at, {{name(names.query), fused(parts, naming.model().storage), true}});
     }
     add_head_matrix(name(names.output), {.site = at, .axis = 1, .rows = parts.output});
     if (config_.output_bias) {
@@ -173,6 +173,7 @@ class TableBuilder {
   struct Projection {
     std::string name;
     std::vector<HeadRows> rows;
+    bool bias;
   };
 
   /// All weights, then all biases.
@@ -181,7 +182,7 @@ class TableBuilder {
       add_head_matrix(projection.name, {.site = at, .axis = 0, .rows = projection.rows});
     }
     for (const Projection& projection : projections) {
-      if (!config_.projection_bias) break;
+      if (!config_.projection_bias || !projection.bias) continue;
       HeadTensor heads{.site = at, .axis = 0, .rows = projection.rows};
       add(projection.name + ".bias", {extent(heads)}).heads = std::move(heads);
     }

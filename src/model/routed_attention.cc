@@ -43,6 +43,8 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
                                   .value_dim = s.Dv,
                                   .source_width = s.cross ? std::optional(s.Cs) : std::nullopt,
                                   .projection_bias = s.projection_bias,
+                                  .key_bias = s.key_bias,
+                                  .value_bias = s.value_bias,
                                   .output_bias = s.output_bias,
                                   .fixed = s.fixed,
                                   .key_heads = s.key_heads};

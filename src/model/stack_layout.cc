@@ -67,6 +67,8 @@ MultiHeadAttentionConfig layer_config(const ModelConfig& config, const Attention
           .value_dim = attention.value_dim,
           .source_width = cross ? std::optional(config.width) : std::nullopt,
           .projection_bias = config.projection_bias,
+          .key_bias = config.key_bias,
+          .value_bias = config.value_bias,
           .output_bias = config.output_bias,
           .kv_head = attention.kv_head,
           .fixed = attention.fixed};

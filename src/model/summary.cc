@@ -48,9 +48,11 @@ AttentionSummary summarize(const ModelConfig& config, const AttentionSite& site)
   result.routing = attention.routing;
   result.parameters = count_attention(result.shape, 0, 0).parameters;
   if (result.routing) result.parameters += std::ssize(result.routing->heads) * config.width;
-  const int64_t input = config.width + (config.projection_bias ? 1 : 0);
-  const int64_t own = site.head_dim * input + site.value_dim * config.width;
-  const int64_t shared = (site.head_dim + site.value_dim) * input;
+  const bool bias = config.projection_bias;
+  const auto inputs = [&](bool biased) { return config.width + (bias && biased ? 1 : 0); };
+  const int64_t own = site.head_dim * inputs(true) + site.value_dim * config.width;
+  const int64_t shared =
+      site.head_dim * inputs(config.key_bias) + site.value_dim * inputs(config.value_bias);
   const bool grouped = attention.group > 1;
   result.head_parameters = grouped ? own : own + shared;
   result.kv_head_parameters = grouped ? shared : 0;
