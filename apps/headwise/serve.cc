@@ -51,8 +51,7 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
   }
   LiveApi api(session, report_page(data, true), {});
   HttpServer server(options.host, options.port, Names(options.host, options.names),
-                    [&](const std::string& method, const std::string& path,
-                        const std::string& body) { return api.answer(method, path, body); });
+                    [&](const LiveRequest& request) { return api.answer(request); });
   if (!is_loopback(options.host)) {
     log_info(common, "whoever reaches this machine can use the page: there is no password");
   }
