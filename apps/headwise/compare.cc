@@ -262,7 +262,8 @@ void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
                          }};
   if (!args.verdict.empty()) {
     facts.verdict = read_verdict(args.verdict);
-    check_about(facts.verdict, args.verdict, session.name(), hash_of_weights(session.folder()));
+    check_about(facts.verdict, args.verdict, session.model().name(),
+                session.model().hash(throw_if_interrupted));
     options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
   }
   facts.evidence = observe(session.model(), session.tokenizer(), data, options);

@@ -17,8 +17,6 @@ namespace {
 
 struct Cancelled {};
 
-const Busy kServerStopping = {.detail = {.what = "the server is being stopped"}, .retry_after = 5};
-
 Busy too_slow() {
   return {.detail = {.what = "the answer took too long",
                      .hint = "try a shorter text, or again when less is going on"},
@@ -26,6 +24,10 @@ Busy too_slow() {
 }
 
 }  // namespace
+
+Busy Busy::stopping() {
+  return {.detail = {.what = "the server is being stopped"}, .retry_after = 5};
+}
 
 struct Engine::Short {
   std::function<void()> work{};
@@ -36,6 +38,8 @@ struct Engine::Short {
 struct Engine::Long {
   JobStatus status{};
   Job work{};
+  std::string client{};
+  FairOrder::Turn turn = 0;
   std::atomic<bool> cancelled = false;
 
   bool ended() const {
@@ -74,7 +78,7 @@ void Engine::run(const std::function<void()>& work) {
   waiting->work = work;
   {
     const Lock lock(mutex_);
-    if (stopping_) throw kServerStopping;
+    if (stopping_) throw Busy::stopping();
     if (short_.size() >= limits_.waiting) {
       throw Busy{.detail = {.what = "too many requests wait for the model",
                             .got = fmt::format("{} that wait", short_.size()),
@@ -96,15 +100,21 @@ void Engine::run(const std::function<void()>& work) {
   done.get();
 }
 
-std::string Engine::start(const std::string& kind, Job work) {
+std::string Engine::start(const std::string& kind, Job work, const std::string& client) {
   const Lock lock(mutex_);
-  if (stopping_) throw kServerStopping;
-  const auto queued = std::ranges::count_if(
-      jobs_, [](const auto& job) { return job->status.state == JobState::queued; });
-  if (static_cast<size_t>(queued) >= limits_.jobs) {
+  if (stopping_) throw Busy::stopping();
+  size_t queued = 0, own = 0;
+  for (const auto& job : jobs_) {
+    if (job->status.state != JobState::queued) continue;
+    ++queued;
+    own += job->client == client;
+  }
+  if (queued >= limits_.jobs || own >= limits_.jobs_of_each) {
+    const bool all = queued >= limits_.jobs;
     throw Busy{.detail = {.what = "too many jobs wait",
-                          .got = fmt::format("{} that wait", queued),
-                          .expected = fmt::format("fewer than {}", limits_.jobs),
+                          .got = fmt::format("{} that wait", all ? queued : own),
+                          .expected = fmt::format("fewer than {}",
+                                                  all ? limits_.jobs : limits_.jobs_of_each),
                           .hint = "wait for one to end, or cancel one"},
                .retry_after = 10};
   }
@@ -112,6 +122,8 @@ std::string Engine::start(const std::string& kind, Job work) {
   job->status.id = random_id();
   job->status.kind = kind;
   job->work = std::move(work);
+  job->client = client;
+  job->turn = order_.arrive(client);
   jobs_.push_back(job);
   forget_old();
   wake_.notify_all();
@@ -138,9 +150,12 @@ std::optional<Engine::JobStatus> Engine::cancel(const std::string& id) {
 }
 
 Engine::Long* Engine::next_job() {
-  const auto job = std::ranges::find_if(
-      jobs_, [](const auto& each) { return each->status.state == JobState::queued; });
-  return job == jobs_.end() ? nullptr : job->get();
+  Long* next = nullptr;
+  for (const auto& job : jobs_) {
+    if (job->status.state != JobState::queued) continue;
+    if (next == nullptr || job->turn < next->turn) next = job.get();
+  }
+  return next;
 }
 
 void Engine::forget_old() {
@@ -186,9 +201,9 @@ void Engine::do_short(Lock& lock) {
     next->work();
     next->done.set_value();
   } catch (const Interrupted&) {
-    next->done.set_exception(std::make_exception_ptr(kServerStopping));
+    next->done.set_exception(std::make_exception_ptr(Busy::stopping()));
   } catch (const Cancelled&) {
-    next->done.set_exception(std::make_exception_ptr(stopping ? kServerStopping : too_slow()));
+    next->done.set_exception(std::make_exception_ptr(stopping ? Busy::stopping() : too_slow()));
   } catch (...) {
     next->done.set_exception(std::current_exception());
   }
@@ -198,6 +213,7 @@ void Engine::do_short(Lock& lock) {
 void Engine::do_job(Lock& lock) {
   Long& job = *next_job();  // it is not forgotten before it ended
   job.status.state = JobState::running;
+  order_.serve(job.turn);
   const Job work = std::move(job.work);
   const auto report = [&](std::string_view what, int64_t done, int64_t total) {
     Lock own(mutex_);

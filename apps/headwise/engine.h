@@ -1,5 +1,5 @@
 // The one thread that works with the model for headwise serve: short works in the order they come,
-// and jobs, one after the other, that let short works in between their steps.
+// and jobs, one after the other in fair turns, that let short works in between their steps.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "headwise/core/error.h"
+#include "turns.h"
 
 namespace headwise::program {
 
@@ -27,6 +28,8 @@ namespace headwise::program {
 struct Busy {
   ErrorDetail detail{};
   int retry_after = 1;  // seconds
+
+  static Busy stopping();  // the server ends
 };
 
 enum class JobState { queued, running, done, failed, cancelled };
@@ -37,8 +40,9 @@ class Engine {
   using Json = nlohmann::ordered_json;
 
   struct Limits {
-    size_t waiting = 16;                         // short works
-    size_t jobs = 4;                             // that wait, beside the one that runs
+    size_t waiting = 32;                         // short works
+    size_t jobs = 64;                            // that wait, beside the one that runs
+    size_t jobs_of_each = 4;                     // of these, of one client
     size_t finished = 16;                        // jobs that are remembered
     std::chrono::milliseconds patience{30'000};  // with a short work, from its coming on
   };
@@ -63,8 +67,8 @@ class Engine {
   /// if too much waits, it takes too long or the engine stops.
   void run(const std::function<void()>& work);
 
-  /// The id of the new job. Throws Busy if too many wait.
-  std::string start(const std::string& kind, Job job);
+  /// The id of the new job. Throws Busy if too many wait. Clients take fair turns.
+  std::string start(const std::string& kind, Job job, const std::string& client = "");
   std::optional<JobStatus> find(const std::string& id) const;
   /// What was queued or is running is stopped, at its next step at the latest.
   std::optional<JobStatus> cancel(const std::string& id);
@@ -88,6 +92,7 @@ class Engine {
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Short>> short_;
   std::list<std::shared_ptr<Long>> jobs_;  // in the order they came; also those that ended
+  FairOrder order_;                        // of jobs
   bool stopping_ = false;
   std::thread thread_;
 };

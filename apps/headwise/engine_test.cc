@@ -171,6 +171,28 @@ TEST(Engine, CancelsWhatRunsAndWhatWaits) {
   EXPECT_FALSE(engine.find("nobody"));
 }
 
+TEST(Engine, ClientsTakeTurnsWithTheirJobs) {
+  Engine engine({.jobs_of_each = 2});
+  Obstacle obstacle(engine);
+  std::vector<std::string> order;
+  const auto job_of = [&](const std::string& client) {
+    return engine.start(
+        "kind",
+        [&order, client](const Engine::Report&) {
+          order.push_back(client);
+          return Json();
+        },
+        client);
+  };
+  job_of("a");
+  const std::string last = job_of("a");
+  EXPECT_THROW(job_of("a"), Busy);
+  job_of("b");
+  obstacle.remove();
+  ended(engine, last);
+  EXPECT_THAT(order, testing::ElementsAre("a", "b", "a"));
+}
+
 TEST(Engine, ForgetsOldJobs) {
   Engine engine({.finished = 2});
   std::vector<std::string> ids;

@@ -2,9 +2,11 @@
 // here, since the library waits for each byte anew and has no end of waiting.
 //
 // A connection has a thread, one request, and a time by which the request is there and the response
-// gone. More connections than may be are told to come again.
+// gone. Where there are as many as may be, one that waits for the other side gives way to a new
+// one.
 #include "http_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,8 +23,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <iterator>
+#include <list>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -40,7 +47,7 @@ constexpr int kMostConnections = 256, kBacklog = 512;
 constexpr milliseconds kReading{10'000}, kWriting{20'000}, kClosing{1'000}, kStopping{2'000};
 constexpr milliseconds kGlance{100};  // how often who waits looks whether all is being stopped
 constexpr size_t kMostRead = kMostBody * 2;  // bytes of a request with its headers
-constexpr size_t kLongestPath = 256;
+constexpr size_t kLongestPath = 256, kLongestName = 64;
 
 /// A file descriptor that is closed.
 class Socket {
@@ -63,8 +70,26 @@ class Socket {
 /// A connection whose reading and writing end by a time, whatever the other side does.
 class Connection : public httplib::Stream {
  public:
-  Connection(int fd, const std::atomic<bool>& stopping)
-      : fd_(fd), stopping_(stopping), read_by_(Clock::now() + kReading) {}
+  Connection(Socket socket, std::string address, const std::atomic<bool>& stopping)
+      : socket_(std::move(socket)),
+        fd_(socket_.fd()),
+        address_(std::move(address)),
+        stopping_(stopping),
+        read_by_(Clock::now() + kReading) {}
+
+  const std::string& address() const { return address_; }
+  bool can_give_way() const { return !answering_ && !gave_way_; }
+  bool gave_way() const { return gave_way_; }
+
+  /// The request is there and the response is not. Before and after that the other side is waited
+  /// for.
+  void set_answering(bool yes) { answering_ = yes; }
+
+  /// Ends it for another one. Its thread notices at once.
+  void give_way() {
+    gave_way_ = true;
+    shutdown(fd_, SHUT_RDWR);
+  }
 
   bool is_readable() const override { return at_ < filled_ || wait(POLLIN); }
   bool is_writable() const override { return wait(POLLOUT); }
@@ -108,7 +133,7 @@ class Connection : public httplib::Stream {
  private:
   bool wait(short event) const {
     while (true) {
-      if (stopping_ && event == POLLIN) return false;
+      if (gave_way_ || (stopping_ && event == POLLIN)) return false;
       if (stopping_) write_by_ = std::min(write_by_, Clock::now() + kStopping);
       const Clock::time_point end = event == POLLIN ? read_by_ : write_by_;
       const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
@@ -131,14 +156,19 @@ class Connection : public httplib::Stream {
 
   ssize_t fill() { return recv(fd_, buffer_.data(), buffer_.size(), 0); }
 
+  Socket socket_;
   int fd_;
+  std::string address_;
   const std::atomic<bool>& stopping_;
+  std::atomic<bool> answering_ = false, gave_way_ = false;
   Clock::time_point read_by_;
   mutable Clock::time_point write_by_;
   bool writes_ = false;  // since the last reading: "go on" is written before the body is read
   std::array<char, 4096> buffer_;
   size_t at_ = 0, filled_ = 0, total_ = 0;
 };
+
+thread_local Connection* own_connection = nullptr;  // a connection has a thread
 
 std::string reason_of(int error) { return std::generic_category().message(error); }
 
@@ -176,6 +206,22 @@ int port_of(const Socket& socket) {
   return ntohs(address.ss_family == AF_INET6
                    ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+/// Whose connection it is: an address, of IPv6 the network, which has many addresses.
+std::string address_of(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (peer.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(peer);
+    return inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+  }
+  if (peer.ss_family != AF_INET6) return {};
+  in6_addr six = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&six)) {
+    return inet_ntop(AF_INET, &six.s6_addr[12], text.data(), text.size());
+  }
+  if (!IN6_IS_ADDR_LOOPBACK(&six)) std::fill_n(&six.s6_addr[8], 8, uint8_t{0});
+  return inet_ntop(AF_INET6, &six, text.data(), text.size());
 }
 
 std::vector<std::string> values_of(const httplib::Request& request, const char* header) {
@@ -226,7 +272,7 @@ class HttpServer::Impl : private httplib::Server {
       return refused ? HandlerResponse::Handled : HandlerResponse::Unhandled;
     });
     Get("/.*", [this](const auto& request, auto& response) {
-      put(answer_(request.method, request.path, ""), response);
+      put(reply_to(live_request(request)), response);
     });
     const HandlerWithContentReader with_body = [this](const auto& request, auto& response,
                                                       const auto& reader) {
@@ -255,7 +301,7 @@ class HttpServer::Impl : private httplib::Server {
     stopping_ = true;
     if (taking_.joinable()) taking_.join();
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return connections_ == 0; });
+    ended_.wait(lock, [&] { return connections_.empty(); });
   }
 
  private:
@@ -274,7 +320,7 @@ class HttpServer::Impl : private httplib::Server {
     }
     const bool known = request.method == "GET" || request.method == "HEAD" ||
                        request.method == "POST" || request.method == "DELETE";
-    if (!known) return answer_(request.method, request.path, "");  // 404 or 405
+    if (!known) return reply_to(live_request(request));  // 404 or 405
     if (request.is_multipart_form_data()) {
       return error_reply(400, {.what = "a form was sent", .expected = "JSON"});
     }
@@ -325,66 +371,102 @@ class HttpServer::Impl : private httplib::Server {
     });
     if (large) return too_large();
     if (!whole) return error_reply(400, {.what = "the request did not arrive whole"});
-    return answer_(request.method, request.path, body);
+    return reply_to(live_request(request, std::move(body)));
+  }
+
+  /// Clients are addresses. On this machine all have one, so that each page has a name of its own.
+  static LiveRequest live_request(const httplib::Request& request, std::string body = "") {
+    LiveRequest result{.method = request.method,
+                       .path = request.path,
+                       .body = std::move(body),
+                       .client = request.remote_addr};
+    if (is_loopback(request.remote_addr)) {
+      result.client += ' ' + request.get_header_value("Headwise-Page").substr(0, kLongestName);
+    }
+    return result;
+  }
+
+  Reply reply_to(const LiveRequest& request) const {
+    own_connection->set_answering(true);
+    Reply reply = answer_(request);
+    own_connection->set_answering(false);
+    return reply;
   }
 
   void take_connections() {
     while (!stopping_) {
       pollfd one = {.fd = listening_.fd(), .events = POLLIN, .revents = 0};
       if (poll(&one, 1, static_cast<int>(kGlance.count())) <= 0) continue;
-      Socket socket(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      sockaddr_storage peer = {};
+      socklen_t size = sizeof peer;
+      Socket socket(accept4(listening_.fd(), reinterpret_cast<sockaddr*>(&peer), &size,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (socket.fd() < 0) {
         // Too many open files, or a connection that is gone again.
         if (errno != EAGAIN && errno != EINTR) std::this_thread::sleep_for(milliseconds(1));
         continue;
       }
       try {
-        take(std::move(socket));
+        take(std::move(socket), address_of(peer));
       } catch (const std::exception&) {  // no memory, no more threads: others may come later
       }
     }
     listening_ = Socket();
   }
 
-  /// One of the connections that may be. It counts until it is destroyed.
-  class Place {
-   public:
-    /// None if there are as many as may be.
-    static std::optional<Place> find(Impl& server) {
-      const std::lock_guard lock(server.mutex_);
-      if (server.connections_ >= kMostConnections) return std::nullopt;
-      ++server.connections_;
-      return Place(server);
-    }
-    ~Place() {
-      if (server_ == nullptr) return;
-      const std::lock_guard lock(server_->mutex_);
-      --server_->connections_;
-      server_->ended_.notify_all();
-    }
-    Place(Place&& other) noexcept : server_(std::exchange(other.server_, nullptr)) {}
-    Place& operator=(Place&&) = delete;
+  /// Connections in the order in which they came. One that gave way does not count.
+  using Connections = std::list<std::unique_ptr<Connection>>;
 
-   private:
-    explicit Place(Impl& server) : server_(&server) {}
-    Impl* server_;
-  };
-
-  /// Throws if there is no memory, or no thread: the connection is closed then.
-  void take(Socket socket) {
-    std::optional<Place> place = Place::find(*this);
-    if (!place) return turn_away(socket);
-    std::thread([this, own = std::move(*place), taken = std::move(socket)] {
-      try {
-        serve(taken.fd());
-      } catch (const std::exception&) {  // no memory: the connection is closed, the server stays
+  /// Room for one of this address, or none. The oldest of those that wait for the other side gives
+  /// way, of the address that has most connections.
+  bool make_room() {
+    std::map<std::string, int> counts;
+    int all = 0;
+    for (const auto& one : connections_) {
+      if (one->gave_way()) continue;
+      ++all;
+      ++counts[one->address()];
+    }
+    if (all < kMostConnections) return std::ssize(connections_) < 2 * kMostConnections;
+    Connection* oldest = nullptr;
+    for (const auto& one : connections_) {
+      if (!one->can_give_way()) continue;
+      if (oldest == nullptr || counts[one->address()] > counts[oldest->address()]) {
+        oldest = one.get();
       }
-    }).detach();
+    }
+    if (oldest == nullptr) return false;
+    oldest->give_way();
+    return true;
   }
 
-  void serve(int fd) {
-    Connection connection(fd, stopping_);
-    process(connection, [](httplib::Request& request) {
+  /// Throws if there is no memory, or no thread: the connection is closed then.
+  void take(Socket socket, std::string address) {
+    const std::lock_guard lock(mutex_);
+    if (!make_room()) return turn_away(socket);
+    connections_.push_back(
+        std::make_unique<Connection>(std::move(socket), std::move(address), stopping_));
+    const auto own = std::prev(connections_.end());
+    try {
+      std::thread([this, own] {
+        try {
+          serve(**own);
+        } catch (const std::exception&) {  // no memory: the connection is closed, the server stays
+        }
+        const std::lock_guard ending(mutex_);
+        connections_.erase(own);
+        ended_.notify_all();
+      }).detach();
+    } catch (...) {
+      connections_.erase(own);
+      throw;
+    }
+  }
+
+  void serve(Connection& connection) {
+    own_connection = &connection;
+    process(connection, [&](httplib::Request& request) {
+      request.remote_addr = connection.address();
       request.ranges.clear();                    // many of them would be many copies
       request.headers.erase("Accept-Encoding");  // to compress takes longer than to send
     });
@@ -426,7 +508,7 @@ class HttpServer::Impl : private httplib::Server {
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::condition_variable ended_;
-  int connections_ = 0;
+  Connections connections_;
   std::thread taking_;
 };
 

@@ -13,8 +13,7 @@ namespace headwise::program {
 
 class HttpServer {
  public:
-  using Answer = std::function<Reply(const std::string& method, const std::string& path,
-                                     const std::string& body)>;
+  using Answer = std::function<Reply(const LiveRequest& request)>;
 
   /// Listens. Port 0: any that is free. Throws Error if the address cannot be had.
   HttpServer(const std::string& host, int port, Names names, Answer answer);

@@ -163,7 +163,7 @@ const Tokenizer& need_tokenizer(const Session& session) {
   if (session.tokenizer() != nullptr) return *session.tokenizer();
   throw Error(
       {.what = "the model has no tokenizer",
-       .where = session.folder().string(),
+       .where = session.model().folder().string(),
        .expected = "tokenizer.json, vocab.txt, vocab.json and merges.txt, or tokenizer.model",
        .hint = "give token ids: --ids \"5 9 3\""});
 }
@@ -388,7 +388,7 @@ void encode(Input& input, const Session& session, const EncodeOptions& options) 
 void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input,
                      int64_t most) {
   if (!input.decoder_ids.empty()) return;
-  GenerateOptions options = read_generation(session.folder(), session.config());
+  GenerateOptions options = read_generation(session.model().folder(), session.config());
   options.seed = seed;
   options.stream = stream;
   options.forward = session.forward();

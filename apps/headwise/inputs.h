@@ -61,13 +61,9 @@ class Session {
   /// another observer of every pass, or none.
   Session with(std::vector<float> gates, ForwardObserver* observer = nullptr) const;
 
-  const std::string& name() const { return loaded_->name; }  // the folder's, or the id given
-  const std::filesystem::path& folder() const { return loaded_->folder; }
-  const Model& model() const { return loaded_->model; }
+  const Model& model() const { return *model_; }
   const ModelConfig& config() const { return model().config(); }
-  const Tokenizer* tokenizer() const { return loaded_->tokenizer ? &*loaded_->tokenizer : nullptr; }
-
-  const LoadOptions& load() const { return loaded_->load; }  // how the model was loaded
+  const Tokenizer* tokenizer() const { return model().tokenizer(); }
 
   const std::vector<float>& gates() const { return gates_; }  // [heads], or none
 
@@ -89,21 +85,12 @@ class Session {
   ForwardOptions forward(ForwardObserver* observer = nullptr) const;
 
  private:
-  struct Loaded {
-    explicit Loaded(const InputOptions& options);
-    std::string name;
-    std::filesystem::path folder;
-    LoadOptions load;
-    std::optional<Tokenizer> tokenizer;
-    Model model;
-  };
-
   struct Replaced {
     std::vector<HeadOutput> outputs{};
     ReplacedHeads observer{{}};
   };
 
-  std::shared_ptr<const Loaded> loaded_;
+  std::shared_ptr<const Model> model_;
   std::vector<float> gates_;
   std::vector<int64_t> mean_heads_;
   std::shared_ptr<Replaced> replaced_ = std::make_shared<Replaced>();

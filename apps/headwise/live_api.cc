@@ -18,7 +18,6 @@ namespace {
 
 using Json = Engine::Json;
 
-constexpr int kMostLooks = 32;  // that wait, are at work or on their way to who asked
 constexpr size_t kMostLines = 512;
 
 std::string dump(const Json& json) {
@@ -207,9 +206,9 @@ LiveApi::LiveApi(const Session& session, std::string page, const Engine::Limits&
       page_(std::make_shared<const std::string>(std::move(page))),
       engine_(limits) {}
 
-Reply LiveApi::answer(const std::string& method, const std::string& path, const std::string& body) {
+Reply LiveApi::answer(const LiveRequest& request) {
   try {
-    return route(method, path, body);
+    return route(request);
   } catch (const Error& error) {
     return error_reply(400, error.detail());
   } catch (const Busy& busy) {
@@ -221,7 +220,8 @@ Reply LiveApi::answer(const std::string& method, const std::string& path, const 
   }
 }
 
-Reply LiveApi::route(const std::string& method, const std::string& path, const std::string& body) {
+Reply LiveApi::route(const LiveRequest& request) {
+  const auto& [method, path, body, client] = request;
   const bool gets = method == "GET" || method == "HEAD";
   if (path == "/") {
     if (!gets) return not_allowed(method, path, "GET");
@@ -231,10 +231,10 @@ Reply LiveApi::route(const std::string& method, const std::string& path, const s
     return gets ? reply_with(200, model()) : not_allowed(method, path, "GET");
   }
   if (path == "/api/look") {
-    return method == "POST" ? look(body) : not_allowed(method, path, "POST");
+    return method == "POST" ? look(request) : not_allowed(method, path, "POST");
   }
   if (path == "/api/jobs") {
-    return method == "POST" ? start_job(body) : not_allowed(method, path, "POST");
+    return method == "POST" ? start_job(request) : not_allowed(method, path, "POST");
   }
   constexpr std::string_view kJob = "/api/jobs/";
   if (!path.starts_with(kJob)) return not_found(path);
@@ -262,7 +262,7 @@ Json LiveApi::model() const {
       {"instance", instance_},
       {"version", HEADWISE_VERSION},
       {"model",
-       {{"name", session_.name()},
+       {{"name", session_.model().name()},
         {"architecture", config.architecture.empty() ? config.model_type : config.architecture}}},
       {"task", looker_.task()},
       {"mask", mask ? Json(tokenizer.token(*mask)) : Json()},
@@ -270,29 +270,23 @@ Json LiveApi::model() const {
       {"attentions", std::move(attentions)}};
 }
 
-Reply LiveApi::look(const std::string& body) {
-  const LookRequest request = parse_look(body, session_.model());
-  // An answer may have megabytes, and who asked may be slow to take it: it counts until it is gone.
-  const auto one = std::shared_ptr<void>(nullptr, [looks = looks_](void*) { --*looks; });
-  if (++*looks_ > kMostLooks) {
-    throw Busy{.detail = {.what = "too many answers are on their way",
-                          .expected = fmt::format("at most {}", kMostLooks),
-                          .hint = "try again in a moment"}};
-  }
-  struct Counted {
-    std::shared_ptr<void> one;
+Reply LiveApi::look(const LiveRequest& request) {
+  const LookRequest wanted = parse_look(request.body, session_.model());
+  struct Placed {
+    Turns::Place place;
     std::string text{};
   };
-  const auto counted = std::make_shared<Counted>(Counted{one});
-  engine_.run([&] { counted->text = dump(looker_.look(request)); });
-  return {.body = {counted, &counted->text}};
+  const auto placed = std::make_shared<Placed>(Placed{turns_.take(request.client)});
+  engine_.run([&] { placed->text = dump(looker_.look(wanted)); });
+  return {.body = {placed, &placed->text}};
 }
 
-Reply LiveApi::start_job(const std::string& body) {
-  const JobRequest request = parse_job(body);
-  const std::string id = engine_.start(request.kind, [this, request](const Engine::Report& report) {
-    return run_job(session_, request, report);
-  });
+Reply LiveApi::start_job(const LiveRequest& request) {
+  const JobRequest wanted = parse_job(request.body);
+  const std::string id = engine_.start(
+      wanted.kind,
+      [this, wanted](const Engine::Report& report) { return run_job(session_, wanted, report); },
+      request.client);
   return reply_with(202, {{"id", id}});
 }
 

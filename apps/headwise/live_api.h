@@ -1,7 +1,6 @@
 // What headwise serve answers: requests to answers, without sockets.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,10 +11,16 @@
 #include "headwise/core/error.h"
 #include "inputs.h"
 #include "look.h"
+#include "turns.h"
 
 namespace headwise::program {
 
 inline constexpr size_t kMostBody = 64 << 10;  // bytes of a request
+
+struct LiveRequest {
+  std::string method{}, path{}, body{};
+  std::string client{};  // who asks, for fair turns
+};
 
 struct Reply {
   int status = 200;
@@ -57,25 +62,29 @@ class LiveApi {
   LiveApi(const Session& session, std::string page, const Engine::Limits& limits);
 
   /// Any number of threads may ask at once.
-  Reply answer(const std::string& method, const std::string& path, const std::string& body);
+  Reply answer(const LiveRequest& request);
 
   const std::string& instance() const { return instance_; }
   const std::string& task() const { return looker_.task(); }
-  void stop() { engine_.stop(); }
+  void stop() {
+    turns_.stop();
+    engine_.stop();
+  }
 
  private:
   using Json = Engine::Json;
 
-  Reply route(const std::string& method, const std::string& path, const std::string& body);
+  Reply route(const LiveRequest& request);
   Json model() const;
-  Reply look(const std::string& body);
-  Reply start_job(const std::string& body);
+  Reply look(const LiveRequest& request);
+  Reply start_job(const LiveRequest& request);
 
   Session session_;
   Looker looker_;
   std::shared_ptr<const std::string> page_;
   std::string instance_ = random_id();
-  std::shared_ptr<std::atomic<int>> looks_ = std::make_shared<std::atomic<int>>(0);
+  // An answer may have megabytes, and who asked may be slow to take it: it has a place until then.
+  Turns turns_{{}};
   Engine engine_;  // the last one: what it works with outlives it
 };
 

@@ -52,17 +52,17 @@ Json run_job(const Session& session, const JobRequest& request, const Engine::Re
   };
   const bool plans = request.kind == "plan";
   Evidence evidence = no_evidence(model);
-  evidence.model.name = session.name();
+  evidence.model.name = session.model().name();
   ImportanceOptions options{.gradient = plans && request.order == "gradient",
                             .ablation_zero = !plans || request.order == "ablation",
                             .ablation_mean = false};
-  options.load = session.load();
+  options.load = session.model().load_options();
   options.progress = progress;
-  observe_importance(model, session.folder(), set, options, evidence);
+  observe_importance(model, session.model().folder(), set, options, evidence);
   if (plans) {
     const Plan made =
         plan(judge(evidence), {.keep = request.keep, .order = head_order(request.order)},
-             {.folder = session.folder(),
+             {.folder = session.model().folder(),
               .model = &model,
               .evaluation = &set,
               .tokenizer = session.tokenizer(),

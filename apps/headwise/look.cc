@@ -25,7 +25,7 @@ constexpr int64_t kCandidates = 10, kContinuation = 20;
 
 /// What is shown for a folder.
 std::string shown_task(const Session& session) {
-  const bool sentences = SentencePooling::find(session.folder()).has_value();
+  const bool sentences = SentencePooling::find(session.model().folder()).has_value();
   const std::string task = default_run_task(session, sentences);
   if (task == "classify") return task;
   if (task == "fill" && session.tokenizer()->special_tokens().mask) return task;
@@ -88,10 +88,10 @@ Json scores_json(const Json& result, const Json& labels) {
 }  // namespace
 
 Looker::Looker(const Session& session)
-    : session_(session), pooling_(SentencePooling::find_or_mean(session.folder())) {
+    : session_(session), pooling_(SentencePooling::find_or_mean(session.model().folder())) {
   if (session.tokenizer() == nullptr) {
     throw Error({.what = "the model has no tokenizer",
-                 .where = session.folder().string(),
+                 .where = session.model().folder().string(),
                  .expected = "a model that reads text"});
   }
   heads_ = session.model().find_heads("all");

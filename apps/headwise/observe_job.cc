@@ -11,6 +11,7 @@
 #include "headwise/core/error.h"
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
+#include "io/file_hash.h"
 #include "io/sha256.h"
 #include "observe/loss_batch.h"
 #include "observe_groups.h"
@@ -21,19 +22,7 @@ namespace headwise::program {
 namespace {
 
 std::string hash_of(std::span<const std::filesystem::path> files) {
-  constexpr int64_t kHashedAtOnce = int64_t{1} << 20;
-  Sha256 sha;
-  std::vector<std::byte> part;
-  for (const std::filesystem::path& file : files) {
-    const InputFile input(file);
-    for (int64_t at = 0; at < input.size(); at += std::ssize(part)) {
-      part.resize(std::min(kHashedAtOnce, input.size() - at));
-      input.read(at, part);
-      sha.add(part);
-      throw_if_interrupted();
-    }
-  }
-  return sha.finish();
+  return sha256_of_files(files, throw_if_interrupted);
 }
 
 std::string hash_of(const ObservedCorpus& corpus) {
@@ -146,11 +135,11 @@ std::string hash_of_weights(const std::filesystem::path& folder) {
 Evidence identify(const ObserveArgs& args, const Session& session, const ObserveData& data,
                   const CommonOptions& common) {
   Evidence evidence = no_evidence(session.model());
-  evidence.model = {.name = session.name(),
+  evidence.model = {.name = session.model().name(),
                     .architecture = session.config().architecture.empty()
                                         ? session.config().model_type
                                         : session.config().architecture,
-                    .sha256 = hash_of_weights(session.folder())};
+                    .sha256 = session.model().hash(throw_if_interrupted)};
   if (!data.corpus.texts.empty()) {
     evidence.corpora["text"] = {.name = data.corpus.name,
                                 .sha256 = hash_of(data.corpus),
@@ -195,7 +184,7 @@ ObserveData read_observe_data(const ObserveArgs& args, const Session& session,
   read_texts(args, session, common, data);
   if (args.measures().has_group("importance") || args.append) {
     data.evaluation = read_loss(args, session, data.corpus, common);
-    data.folder = session.folder();
+    data.folder = session.model().folder();
   }
   if (!data.evaluation && !args.append) {
     const auto refuse = [](bool given, const char* option) {
@@ -285,7 +274,7 @@ Evidence append_and_write(const ObserveArgs& args, const Session& session, const
     options.progress = [&](std::string_view part, int64_t done, int64_t total) {
       progress.advance(part, done, total);
     };
-    append_groups(session.model(), session.folder(), *data.evaluation, options, evidence);
+    append_groups(session.model(), session.model().folder(), *data.evaluation, options, evidence);
   }
   for (const auto& [kind, corpus] : fresh.corpora) {
     if (kind == "verdict") evidence.corpora[kind] = corpus;

@@ -52,7 +52,7 @@ void check_plan(const Plan& plan, const std::string& file, const Session& sessio
   throw Error({.what = "the plan is of another model",
                .where = file,
                .got = fmt::format("{} heads, not those of the model", named.size()),
-               .expected = fmt::format("the {} heads of {}", there.size(), session.name()),
+               .expected = fmt::format("the {} heads of {}", there.size(), session.model().name()),
                .hint = "headwise plan makes one from a verdict of this model"});
 }
 

@@ -39,13 +39,13 @@ void measure_pruned(const PruneJob& work, std::span<const std::string> heads,
                     const Session& session, const Model& pruned,
                     const std::filesystem::path& folder, PruneReport& report) {
   const Model& model = session.model();
-  report.original = id_of_folder(session.folder());
+  report.original = id_of_folder(session.model().folder());
   report.removed.assign(heads.begin(), heads.end());
   report.recovered = work.recovers();
-  report.before = {.heads = model.heads(), .summary = summarize(session.folder())};
+  report.before = {.heads = model.heads(), .summary = summarize(session.model().folder())};
   if (work.quality) {
     report.before.loss =
-        loss_of(model, session.folder(), *work.quality, nullptr, throw_if_interrupted);
+        loss_of(model, session.model().folder(), *work.quality, nullptr, throw_if_interrupted);
     report.after.loss = loss_of(pruned, folder, *work.quality, &model, throw_if_interrupted);
   }
   report.speed =
@@ -116,8 +116,8 @@ PruneReport cut_by_gates(const PruneJob& work, const Session& session,
     PartProgress progress(quiet);
     GateOptions gates = *work.gates;
     gates.training = with_progress(gates.training, "gates", progress);
-    outcome.gated = learn_plan(session.model(), session.folder(), *work.recovery, gates, folder,
-                               work.options.load);
+    outcome.gated = learn_plan(session.model(), session.model().folder(), *work.recovery, gates,
+                               folder, work.options.load);
   }
   const Model gated = Model::load(folder, work.options.load);
   const PruneReport report =
@@ -135,7 +135,7 @@ PruneOutcome prune_and_measure(const PruneJob& work, const Session& session, con
                                bool quiet) {
   PruneOutcome outcome;
   const Model& model = session.model();
-  check_form(model, session.folder(), work.options.form, work.options.load);
+  check_form(model, session.model().folder(), work.options.form, work.options.load);
   std::vector<std::string> heads;  // one by one
   if (!work.drop.empty()) {
     for (const HeadIndex head : model.find_heads(fmt::format("{}", fmt::join(work.drop, ",")))) {
@@ -144,9 +144,9 @@ PruneOutcome prune_and_measure(const PruneJob& work, const Session& session, con
   }
   std::filesystem::path folder = std::filesystem::path(out).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  outcome.report =
-      work.gates ? cut_by_gates(work, session, folder, quiet, outcome)
-                 : cut_and_train(work, heads, session, {model, session.folder()}, folder, quiet);
+  outcome.report = work.gates ? cut_by_gates(work, session, folder, quiet, outcome)
+                              : cut_and_train(work, heads, session,
+                                              {model, session.model().folder()}, folder, quiet);
   outcome.report.out = out;
   return outcome;
 }

@@ -118,7 +118,7 @@ void run(RunOptions options, const CommonOptions& common) {
   check_options(options.input);
   Session session(options.input);
   const std::optional<Session> before = session_before(options, session, common);
-  std::optional<SentencePooling> pooling = SentencePooling::find(session.folder());
+  std::optional<SentencePooling> pooling = SentencePooling::find(session.model().folder());
   if (options.task.empty()) options.task = default_run_task(session, pooling.has_value());
   check_task(options.task, session);
   if (before) {

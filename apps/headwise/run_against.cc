@@ -134,7 +134,7 @@ class Against : public RunTask {
 
  private:
   std::unique_ptr<RunTask> task_of(const Session& session) const {
-    return make_task(session, options_, SentencePooling::find(session.folder()));
+    return make_task(session, options_, SentencePooling::find(session.model().folder()));
   }
 
   static Outcome outcome_of(RunTask& task, const Session& session, const Batch& batch, bool json) {
@@ -435,7 +435,8 @@ class Against : public RunTask {
     Activations hidden;
     if (config.encoder_decoder()) {
       TokenBatch start;
-      const int32_t first = decoder_start(config, read_generation(session.folder(), config));
+      const int32_t first =
+          decoder_start(config, read_generation(session.model().folder(), config));
       start.add({&first, 1});
       hidden = session.model().forward(batch.tokens, start, session.forward());
     } else {

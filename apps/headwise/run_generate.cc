@@ -10,7 +10,7 @@ namespace headwise::program {
 namespace {
 
 GenerateOptions settings(const Session& session, const RunOptions& options) {
-  GenerateOptions params = read_generation(session.folder(), session.config());
+  GenerateOptions params = read_generation(session.model().folder(), session.config());
   params.seed = options.seed;
   params.forward = session.forward();
   if (options.max_tokens) params.max_new_tokens = *options.max_tokens;

@@ -23,7 +23,7 @@ class Fill : public RunTask {
     if (options.mask) mask_ = options.mask;
     if (mask_) return;
     throw Error({.what = "the mask token is not known",
-                 .where = session.folder().string(),
+                 .where = session.model().folder().string(),
                  .expected = "a tokenizer with a mask token",
                  .hint = "give its id: --mask 103"});
   }

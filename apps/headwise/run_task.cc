@@ -22,9 +22,8 @@ std::vector<std::string> own_tasks(const ModelConfig& config) {
     case Task::causal_lm:
       return {"generate", "nll", "logits"};
     case Task::seq2seq_lm:
-      return config.model_type == "marian"
-                 ? std::vector<std::string>{"translate", "generate", "nll", "logits"}
-                 : std::vector<std::string>{"generate", "translate", "nll", "logits"};
+      return config.translates ? std::vector<std::string>{"translate", "generate", "nll", "logits"}
+                               : std::vector<std::string>{"generate", "translate", "nll", "logits"};
     case Task::classify:
     case Task::classify_tokens:
     case Task::detect:

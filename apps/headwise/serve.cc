@@ -45,14 +45,13 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
   const std::string data = options.study.empty() ? "null" : report_data(options.study);
   const Session session(options.input);
   const std::string studied = studied_weights(data);
-  if (!studied.empty() && studied != hash_of_weights(session.folder())) {
+  if (!studied.empty() && studied != session.model().hash(throw_if_interrupted)) {
     log_info(common,
              "the study is of a model with other weights: its roles and numbers may not fit");
   }
   LiveApi api(session, report_page(data, true), {});
   HttpServer server(options.host, options.port, Names(options.host, options.names),
-                    [&](const std::string& method, const std::string& path,
-                        const std::string& body) { return api.answer(method, path, body); });
+                    [&](const LiveRequest& request) { return api.answer(request); });
   if (!is_loopback(options.host)) {
     log_info(common, "whoever reaches this machine can use the page: there is no password");
   }
@@ -63,9 +62,9 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
   json.field("instance", api.instance());
   json.field("task", api.task());
   json.end_object();
-  write_output(common, common.json
-                           ? json.take()
-                           : fmt::format("{} is at {}\nCtrl-C ends it\n", session.name(), url));
+  write_output(common, common.json ? json.take()
+                                   : fmt::format("{} is at {}\nCtrl-C ends it\n",
+                                                 session.model().name(), url));
   while (!was_interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   api.stop();
   server.stop();

@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <future>
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "headwise/io/model_folder.h"
 #include "headwise/observe/match.h"
 #include "inputs.h"
 #include "model/stack_layout.h"
@@ -31,32 +29,11 @@ float gate_value(std::string_view gate, std::string_view text) {
                .expected = "a number from 0 (the head is ablated) to 1 (as it is), or mean"});
 }
 
-/// The last part of a folder's path, or an id as it was given.
-std::string name_of(const std::string& model) {
-  if (!std::filesystem::is_directory(model)) return model;
-  const std::filesystem::path folder = std::filesystem::absolute(model).lexically_normal();
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-}
-
-/// Both at once: each takes a good part of the time to the first result.
-Model load_both(const std::filesystem::path& folder, const LoadOptions& options,
-                std::optional<Tokenizer>& tokenizer) {
-  std::future<std::optional<Tokenizer>> reading =
-      std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
-  Model model = Model::load(folder, options);
-  tokenizer = reading.get();
-  return model;
-}
-
 }  // namespace
 
-Session::Loaded::Loaded(const InputOptions& options)
-    : name(name_of(options.model)),
-      folder(find_model(options.model)),
-      load({.allow_nonfinite = options.allow_nonfinite}),
-      model(load_both(folder, load, tokenizer)) {}
-
-Session::Session(const InputOptions& options) : loaded_(std::make_shared<Loaded>(options)) {
+Session::Session(const InputOptions& options)
+    : model_(std::make_shared<const Model>(
+          load(options.model, {.allow_nonfinite = options.allow_nonfinite}))) {
   for (const std::string& gate : options.gates) {
     const size_t equals = gate.rfind('=');
     if (equals == std::string::npos) {
@@ -103,10 +80,10 @@ void Session::refuse_means(const std::string& why) const {
 
 void check_same_vocabulary(const Session& a, const Session& b) {
   if (a.tokenizer() != nullptr && b.tokenizer() != nullptr) {
-    check_same_tokens(*a.tokenizer(), *b.tokenizer(), b.folder().string());
+    check_same_tokens(*a.tokenizer(), *b.tokenizer(), b.model().folder().string());
   } else if (a.config().vocabulary != b.config().vocabulary) {
     throw Error({.what = "the models do not have the same tokens",
-                 .where = b.folder().string(),
+                 .where = b.model().folder().string(),
                  .got = fmt::format("{} tokens", b.config().vocabulary),
                  .expected = fmt::format("{}", a.config().vocabulary)});
   }

@@ -98,8 +98,8 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   const Session session(args.observe.input);
   StudyInput input{.model = session.model(),
                    .tokenizer = session.tokenizer(),
-                   .folder = session.folder(),
-                   .load = session.load()};
+                   .folder = session.model().folder(),
+                   .load = session.model().load_options()};
   StudyOptions options = study_options(args, common);
   check_study(input, options, common.out);
   input.data = read_observe_data(args.observe, session, common);

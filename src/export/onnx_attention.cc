@@ -67,8 +67,9 @@ StackGraph::Projected StackGraph::project(int64_t layer, const AttentionNames& n
   std::vector<Value> parts(3);
   switch (naming_.model().storage) {
     case ProjectionStorage::separate:
-      parts = {linear(x, names.query, q, s.C), linear(source, names.key, k, s.Cs),
-               linear(source, names.value, v, s.Cs)};
+      parts = {linear(x, names.query, q, s.C),
+               linears_of(layer, s.projection_bias && s.key_bias)(source, names.key, k, s.Cs),
+               linears_of(layer, s.projection_bias && s.value_bias)(source, names.value, v, s.Cs)};
       break;
     case ProjectionStorage::fused: {
       const Value all = linear(x, names.query, q + k + v, s.C);

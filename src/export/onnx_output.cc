@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "model/families/family.h"
 #include "model/sentence_modules.h"
 #include "model/task_head.h"
 
@@ -79,7 +80,7 @@ Value dense(const Layers& layers, const DenseModule& module, const Value& x,
   const TensorFiles files = TensorFiles::open(folder / module.place);
   const std::string place = module.place.generic_string() + "/";
   Value y = graph.product(x, graph.weight(files, *files.find("linear.weight"), true, place));
-  if (module.linear.bias().data() != nullptr) {
+  if (module.linear.bias().exists()) {
     y = graph.add(y, graph.weight(files, *files.find("linear.bias"), false, place));
   }
   return layers.activate(y, module.activation);

@@ -1,4 +1,4 @@
-// A hash of 8 bytes at a time, by multiplication (as in wyhash).
+// A hash of 8 bytes at a time, by multiplication (as in wyhash), and SHA-256.
 #include "io/file_hash.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/file.h"
+#include "io/sha256.h"
 
 namespace headwise {
 namespace {
@@ -36,6 +37,22 @@ std::string file_identity(const std::filesystem::path& path) {
     }
   }
   return fmt::format("{} bytes, {:016x}", file.size(), mix(hash, 0x8EBC6AF09C88C6E3u));
+}
+
+std::string sha256_of_files(std::span<const std::filesystem::path> files,
+                            const std::function<void()>& check) {
+  Sha256 sha;
+  std::vector<std::byte> part;
+  for (const std::filesystem::path& path : files) {
+    const InputFile file(path);
+    for (int64_t at = 0; at < file.size(); at += std::ssize(part)) {
+      part.resize(std::min(kStep, file.size() - at));
+      file.read(at, part);
+      sha.add(part);
+      if (check) check();
+    }
+  }
+  return sha.finish();
 }
 
 }  // namespace headwise

@@ -252,19 +252,20 @@ TEST(Roles, DataGoBeforeProbes) {
   EXPECT_FALSE(judge(evidence).head("L0.H0").has("relation"));
 }
 
-TEST(Roles, OfRelationsOnProbesNeedFourThatAgree) {
+TEST(Roles, OfRelationsOnProbesNeedThreeThatAgree) {
   Evidence evidence = evidence_of({"L0.H0"});
   Measures& probes = evidence.head("L0.H0").probes;
   const auto roles = [&] { return judge(evidence).head("L0.H0").roles.size(); };
-  for (const char* name : {"det/to_head", "case/to_head", "obj/to_head"}) {
-    probes.add(std::string("relation/") + name, share(0.9, 300, 0.3));
-  }
-  probes.add("relation/amod/to_head", share(0.9, 300, 0.3));      // beside its noun in real text
-  probes.add("relation/nsubj/to_head", share(0.329, 3000, 0.3));  // below the threshold
-  probes.add("relation/aux/to_head", share(0.36, 100, 0.3));      // not surely
+  probes.add("relation/det/to_head", share(0.9, 300, 0.3));
+  probes.add("relation/case/to_head", share(0.9, 300, 0.3));
+  probes.add("relation/amod/to_head", share(0.8, 300, 0.3));      // beside its noun in real text
+  probes.add("relation/nsubj/to_head", share(0.50, 3000, 0.43));  // below the threshold
+  probes.add("relation/aux/to_head", share(0.58, 100, 0.3));      // not surely
   EXPECT_EQ(judge(evidence).head("L0.H0").roles[0].role, "unclear");
-  probes.add("relation/obl/to_dependent", share(0.36, 900, 0.3));
-  EXPECT_EQ(roles(), 4u);
+  probes.add("relation/obl/to_dependent", share(0.39, 900, 0.3));
+  EXPECT_EQ(roles(), 3u);
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(*verdict.head("L0.H0").roles[0].shown.baseline, 0.358);  // of case in real text
 }
 
 TEST(Roles, OfCoreferenceOnProbesNeedEveryArrangement) {
@@ -278,10 +279,10 @@ TEST(Roles, OfCoreferenceOnProbesNeedEveryArrangement) {
     return role_names(judge(evidence), "L0.H0");
   };
   EXPECT_THAT(roles(0.79, 0.6, 0.9, 0.6), ElementsAre("coreference"));
-  EXPECT_THAT(roles(0.77, 0.6, 0.9, 0.6), ElementsAre("unclear"));
-  EXPECT_THAT(roles(0.79, 0.54, 0.9, 0.7), ElementsAre("unclear"));
-  EXPECT_THAT(roles(0.79, 0.7, 0.54, 0.9), ElementsAre("unclear"));
-  EXPECT_THAT(roles(0.79, 0.7, 0.9, 0.54), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.75, 0.6, 0.9, 0.6), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.79, 0.49, 0.9, 0.7), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.79, 0.7, 0.49, 0.9), ElementsAre("unclear"));
+  EXPECT_THAT(roles(0.79, 0.7, 0.9, 0.49), ElementsAre("unclear"));
 }
 
 TEST(Roles, RelationsStandByWhatTheyAddToTheBaseline) {

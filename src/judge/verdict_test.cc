@@ -306,7 +306,7 @@ TEST(Explanations, SayItInOneSentence) {
             "ablating it changes the lm loss by +0.0010 (+0.0000 to +0.0020): replaceable; L0.H1 "
             "could stand in for it; L0.H1 backs it up.");
   EXPECT_THAT(explain(verdict, "L0.H1"),
-              HasSubstr("finds what det words belong to (right in 90 % of 300; best fixed offset "
+              HasSubstr("finds what case words belong to (right in 90 % of 300; best fixed offset "
                         "50 %), on the probes"));
   EXPECT_THAT(explain(verdict, "L0.H3"), HasSubstr("shows none of the roles looked for"));
   EXPECT_THAT(explain(judge(evidence_of(kFour)), "L0.H3"), HasSubstr("was not measured"));

@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "io/file.h"
-#include "model/config_families.h"
 #include "model/config_heads.h"
+#include "model/families/family.h"
 #include "model/modeling_headwise.h"
 
 namespace headwise {
@@ -28,27 +28,28 @@ bool is_ours(const Json& entry) {
 }
 
 /// The class of transformers that finds a model by what it is for.
-std::string class_for(std::string_view ending) {
-  static const std::map<std::string_view, std::string_view> kOthers = {
-      {"Model", "AutoModel"},
-      {"LMHeadModel", "AutoModelForCausalLM"},
-      {"MTModel", "AutoModelForSeq2SeqLM"},
-      {"ForConditionalGeneration", "AutoModelForSeq2SeqLM"}};
-  const auto found = kOthers.find(ending);
-  return found != kOthers.end() ? std::string(found->second) : fmt::format("AutoModel{}", ending);
+std::string auto_class_of(const ModelClass& named) {
+  switch (named.task) {
+    case Task::hidden:
+      return "AutoModel";
+    case Task::causal_lm:
+      return "AutoModelForCausalLM";
+    case Task::seq2seq_lm:
+      return "AutoModelForSeq2SeqLM";
+    default:
+      return fmt::format("AutoModel{}", named.ending);
+  }
 }
 
+/// The classes of a model with or without its decoder, in alphabetical order.
 Json auto_map(const ModelConfig& config) {
-  const Family& family = families().at(config.model_type);
-  const auto entry = [&](std::string_view ending) {
-    return fmt::format("{}{}{}", kModule, family.name, ending);
-  };
-  if (config.architecture == "T5EncoderModel") return {{"AutoModel", entry("EncoderModel")}};
-  // The table of a family has both names of causal language models.
-  const std::string_view other = config.model_type == "gpt2" ? "ForCausalLM" : "LMHeadModel";
+  const Family& family = family_of(config);
+  std::vector<ModelClass> classes = family.classes;
+  std::ranges::sort(classes, {}, &ModelClass::ending);
   Json map = Json::object();
-  for (const auto& [ending, task] : family.classes) {
-    if (ending != other && ending != "EncoderModel") map[class_for(ending)] = entry(ending);
+  for (const ModelClass& named : classes) {
+    if (named.encoder_only != is_encoder_only(config)) continue;
+    map[auto_class_of(named)] = fmt::format("{}{}{}", kModule, family.name, named.ending);
   }
   return map;
 }
@@ -105,14 +106,12 @@ std::string auto_class(const std::string& config_json) {
   const Json json = Json::parse(config_json);
   const auto type = json.at("model_type").get<std::string>();
   if (type.starts_with(kHeadwisePrefix)) return "";
-  std::string name = "Model";
+  const Family& family = *find_family(type);
+  const ModelClass* named = class_for(family, Task::hidden);
   if (const auto names = json.find("architectures"); names != json.end() && !names->empty()) {
-    name = names->front().get<std::string>();
+    named = find_class(family, names->front().get<std::string>());
   }
-  std::string_view ending = name;
-  const std::string_view family = families().at(type).name;
-  if (ending.starts_with(family)) ending.remove_prefix(family.size());
-  return ending == "EncoderModel" ? "AutoModel" : class_for(ending);
+  return auto_class_of(*named);
 }
 
 bool needs_modeling(const std::string& config_json) {

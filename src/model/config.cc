@@ -1,18 +1,16 @@
 // From config.json to a ModelConfig: what all architectures share; their own fields are read in
-// config_families.cc.
+// families/.
 #include "headwise/model/config.h"
 
 #include <fmt/format.h>
-
-#include <map>
 
 #include "headwise/core/error.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/compact_config.h"
-#include "model/config_families.h"
 #include "model/config_fields.h"
 #include "model/config_heads.h"
+#include "model/families/family.h"
 
 namespace headwise {
 namespace {
@@ -25,14 +23,11 @@ std::string architecture_of(std::string model_type) {
 
 Task read_task(const JsonObject& object, const Family& family, const std::string& architecture) {
   if (architecture.empty()) return Task::hidden;
-  if (architecture.starts_with(family.name)) {
-    const auto found = family.classes.find(
-        std::string_view(architecture).substr(std::string_view(family.name).size()));
-    if (found != family.classes.end()) return found->second;
-  }
+  if (const ModelClass* const named = find_class(family, architecture)) return named->task;
   std::vector<std::string> known;
-  for (const auto& [ending, task] : family.classes)
-    known.push_back(family.name + std::string(ending));
+  for (const ModelClass& named : family.classes) {
+    known.push_back(fmt::format("{}{}", family.name, named.ending));
+  }
   object.refuse("architectures", "the class of the model is not known",
                 fmt::format("one of {}", fmt::join(known, ", ")));
 }
@@ -49,6 +44,11 @@ void read_labels(ConfigFields& fields, ModelConfig& config) {
     for (int64_t id = 0; id < count; ++id) config.labels.push_back(fmt::format("LABEL_{}", id));
   }
   const std::string problem = fields.text("problem_type", "");
+  if (!problem.empty() && problem != "regression" && problem != "single_label_classification" &&
+      problem != "multi_label_classification") {
+    object.refuse("problem_type", "the kind of classification is not known",
+                  "regression, single_label_classification or multi_label_classification");
+  }
   config.regression = problem == "regression" || (problem.empty() && config.labels.size() == 1);
   config.multi_label = problem == "multi_label_classification";
 }
@@ -83,10 +83,10 @@ ModelConfig parse_config(std::string_view text, const std::string& where,
   const JsonObject object(json, where);
   ConfigFields fields(object);
   ModelConfig config{.model_type = architecture_of(object.text(fields.use("model_type")))};
-  const auto family = families().find(config.model_type);
-  if (family == families().end()) {
+  const Family* const family = find_family(config.model_type);
+  if (family == nullptr) {
     std::vector<std::string_view> known;
-    for (const auto& [type, reader] : families()) known.push_back(type);
+    for (const Family& other : families()) known.push_back(other.type);
     object.refuse("model_type", "the architecture is not known",
                   fmt::format("one of {}", fmt::join(known, ", ")));
   }
@@ -94,7 +94,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where,
     const auto names = object.texts("architectures");
     if (!names.empty()) config.architecture = names.front();
   }
-  config.task = read_task(object, family->second, config.architecture);
+  config.task = read_task(object, *family, config.architecture);
   config.dtype = fields.text("dtype", fields.text("torch_dtype", ""));
   config.pad = fields.token("pad_token_id");
   config.bos = fields.token("bos_token_id");
@@ -105,7 +105,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where,
   config.tied = fields.boolean("tie_word_embeddings", true);
   read_labels(fields, config);
   fields.must_be("add_cross_attention", false);
-  family->second.read(fields, config);
+  family->read(fields, config);
   set_heads(fields, config);
   fields.finish(options.ignore_fields);
   return config;

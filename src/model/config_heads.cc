@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/config_families.h"
+#include "model/families/family.h"
+#include "model/families/stack_fields.h"
 
 namespace headwise {
 namespace {
@@ -99,7 +100,9 @@ HeadFields read_fields(ConfigFields& fields, const ModelConfig& config) {
   if (!fields.has("headwise")) return found;
   const JsonObject object = fields.object().object("headwise");
   object.only({"attention", "fixed", "routing"});
-  if (config.relative.buckets > 0 || config.model_type == "gpt_neox") {
+  const bool per_head =
+      family_of(config).names.storage == ProjectionStorage::fused_per_head;  // as many of each
+  if (config.relative.buckets > 0 || per_head) {
     object.refuse(object.names().empty() ? "attention" : object.names().front(),
                   "this architecture cannot have heads of its own",
                   "an architecture without relative bias, and not gpt_neox");

@@ -130,6 +130,11 @@ TEST(ConfigErrors, UnknownActivationListsTheKnown) {
   EXPECT_THAT(refused(with(kBert, {{"hidden_act", "mish"}})), HasSubstr("\"mish\""));
 }
 
+TEST(ConfigErrors, UnknownKindOfClassificationListsTheKnown) {
+  expect_refused(with(kBert, {{"problem_type", "ranking"}}), "problem_type",
+                 "the kind of classification is not known", "multi_label_classification");
+}
+
 TEST(ConfigErrors, UnknownPositionsListTheKnown) {
   expect_refused(with(kBert, {{"position_embedding_type", "relative_key"}}),
                  "position_embedding_type", "not supported", "absolute");

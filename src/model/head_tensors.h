@@ -1,12 +1,9 @@
-// Where the heads of a model lie in the tensors of its checkpoint, and tensors without some of
-// them.
+// Where heads lie in a tensor of a checkpoint, and tensors without some of them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "headwise/model/config.h"
@@ -30,10 +27,6 @@ struct HeadTensor {
   int64_t axis = 0;
   std::vector<HeadRows> rows{};
 };
-
-/// All of them by name; output biases belong to no head. `prefix` is the base model's.
-std::map<std::string, HeadTensor> head_tensors(const ModelConfig& config,
-                                               const std::string& prefix);
 
 /// The attention at a site.
 const AttentionConfig& attention_at(const ModelConfig& config, const AttentionSite& site);

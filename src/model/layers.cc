@@ -1,15 +1,17 @@
-// What the layers between attentions compute.
+// What the layers between attentions compute, and their gradients.
 #include "model/layers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/shape.h"
+#include "headwise/kernels/activation.h"
 #include "headwise/kernels/embedding.h"
 #include "headwise/kernels/glu.h"
 #include "headwise/kernels/norm.h"
@@ -23,40 +25,58 @@ constexpr int64_t kFeedForwardRows = 768;
 
 }  // namespace
 
-View<const float, 1> vector_of(const Buffer& buffer) {
-  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
+Linear::Linear(WeightSource& source, const LayerName& name, const Shape& shape, const Init& init)
+    : weight_(source.matrix(name.weight(), shape.outputs, shape.inputs, init,
+                            {.transposed = shape.transposed})) {
+  if (shape.bias) bias_ = source.vector(name.bias(), shape.outputs, Init::zeros());
 }
 
-Linear::Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_t inputs,
-               bool transposed) {
-  const TensorInfo& tensor = transposed ? reader.take(names.weight, {inputs, outputs})
-                                        : reader.take(names.weight, {outputs, inputs});
-  weights_ = reader.packed(tensor, transposed);
-  if (!names.bias.empty()) bias_ = reader.vector(names.bias, outputs);
+void Linear::forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
+  epilogue.bias = bias_.vector();
+  weight_.multiply(x, out, epilogue);
 }
 
-void Linear::operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
-  epilogue.bias = bias();
-  linear(x, weights_, out, epilogue);
+void Linear::backward(View<const float, 2> x, View<const float, 2> dy,
+                      const InputGradient& to) const {
+  // Before dx is written, which may lie where dy does.
+  weight_.add_product(dy, x);
+  if (bias_.requires_grad()) sum_rows(dy, bias_.dvector());
+  weight_.multiply_backward(dy, to);
 }
 
-NormLayer::NormLayer(WeightReader& reader, const std::string& name, const ModelConfig& config,
-                     int64_t width)
+Norm::Norm(WeightSource& source, const LayerName& name, const ModelConfig& config, int64_t width)
     : kind_(config.norm),
       epsilon_(config.epsilon),
-      weight_(reader.vector(name + ".weight", width)) {
-  if (kind_ == NormKind::layer) bias_ = reader.vector(name + ".bias", width);
+      weight_(source.vector(name.weight(), width, Init::ones())) {
+  if (kind_ == NormKind::layer) bias_ = source.vector(name.bias(), width, Init::zeros());
 }
 
-void NormLayer::operator()(View<const float, 2> x, View<float, 2> out) const {
+void Norm::forward(View<const float, 2> x, View<float, 2> out) const {
   if (kind_ == NormKind::rms) {
-    rms_norm(x, vector_of(weight_), epsilon_, out);
+    rms_norm(x, weight_.vector(), epsilon_, out);
   } else {
-    layer_norm(x, vector_of(weight_), vector_of(bias_), epsilon_, out);
+    layer_norm(x, weight_.vector(), bias_.vector(), epsilon_, out);
   }
 }
 
-void NormLayer::backward_frozen(View<const float, 2> x, View<float, 2> d) const {
+void Norm::backward(View<const float, 2> x, View<const float, 2> dy,
+                    const InputGradient& to) const {
+  const NormGradients gradients{
+      .dx = to.dx, .add_to_dx = to.add, .dweight = weight_.dvector(), .dbias = bias_.dvector()};
+  if (kind_ == NormKind::rms) {
+    rms_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
+  } else {
+    layer_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
+  }
+}
+
+void Norm::forward(View<float, 3> heads) const { rms_norm(heads, weight_.vector(), epsilon_); }
+
+void Norm::backward(View<const float, 3> x, View<float, 3> dheads) const {
+  rms_norm_backward(x, weight_.vector(), epsilon_, dheads, weight_.dvector());
+}
+
+void Norm::backward_frozen(View<const float, 2> x, View<float, 2> d) const {
   if (!exists()) return;
   const int64_t C = x.extent(1);
   const auto width = static_cast<double>(C);
@@ -67,7 +87,7 @@ void NormLayer::backward_frozen(View<const float, 2> x, View<float, 2> d) const 
       for (int64_t c = 0; c < C; ++c) {
         const double centred = x(row, c) - mean;
         squares += centred * centred / width;
-        d(row, c) *= weight_[c];
+        d(row, c) *= weight_.values()[c];
         mean_d += d(row, c) / width;
       }
       if (kind_ == NormKind::rms) mean_d = 0;
@@ -79,33 +99,27 @@ void NormLayer::backward_frozen(View<const float, 2> x, View<float, 2> d) const 
   });
 }
 
-void NormLayer::per_head(View<float, 3> x) const { rms_norm(x, vector_of(weight_), epsilon_); }
+Embedding::Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
+                     const Init& init, int64_t padding)
+    : rows_(rows),
+      width_(width),
+      padding_(padding),
+      table_(source.table(name, rows, width, init)) {}
 
-Embedding::Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width)
-    : Embedding(reader, reader.take(name, {rows, width})) {}
-
-Embedding::Embedding(WeightReader& reader, const TensorInfo& matrix)
-    : tensor_(matrix.name),
-      dtype_(matrix.dtype),
-      table_(reader.table(matrix)),
-      rows_(matrix.shape[0]),
-      width_(matrix.shape[1]) {}
-
-Embedding::Embedding(const Buffer& table, int64_t rows, int64_t width)
-    : rows_(rows), width_(width) {
-  TensorBytes bytes(rows * width * static_cast<int64_t>(sizeof(float)));
-  std::ranges::copy(std::as_bytes(table.span()), bytes.data());
-  table_ = std::make_shared<const TensorBytes>(std::move(bytes));
-}
+Embedding::Embedding(Buffer table, int64_t rows, int64_t width)
+    : rows_(rows),
+      width_(width),
+      table_({.weights = std::make_shared<const Weights>(std::move(table), rows)}) {}
 
 void Embedding::gather(std::span<const int32_t> index, float scale, bool add,
                        View<float, 2> out) const {
-  if (dtype_ == Dtype::kF32) {
-    const auto* const table = reinterpret_cast<const float*>(table_->data());
-    return headwise::embedding(View<const float, 2>(table, {rows_, width_}), index, scale, add,
-                               out);
+  if (table_.weights != nullptr) return embedding(weights().matrix(), index, scale, add, out);
+  const std::span<const std::byte> stored = table_.stored->span();
+  if (table_.dtype == Dtype::kF32) {
+    const auto* const table = reinterpret_cast<const float*>(stored.data());
+    return embedding(View<const float, 2>(table, {rows_, width_}), index, scale, add, out);
   }
-  const size_t bytes = width_ * byte_size(dtype_);
+  const size_t bytes = width_ * byte_size(table_.dtype);
   Buffer row(width_);
   const int32_t first = 0;
   for (size_t i = 0; i < index.size(); ++i) {
@@ -114,10 +128,21 @@ void Embedding::gather(std::span<const int32_t> index, float scale, bool add,
                    .got = fmt::format("{}", index[i]),
                    .expected = fmt::format("0 to {}", rows_ - 1)});
     }
-    const std::span<const std::byte> stored = table_->span();
-    to_float(dtype_, stored.subspan(index[i] * bytes, bytes), row.span());
-    headwise::embedding(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
+    to_float(table_.dtype, stored.subspan(index[i] * bytes, bytes), row.span());
+    embedding(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
   }
+}
+
+void Embedding::backward(View<const float, 2> dout, std::span<const int32_t> index,
+                         float scale) const {
+  if (!requires_grad()) return;
+  const View<float, 2> sums = weights().take_gradient().sums;
+  const bool has_padding = padding_ >= 0 && padding_ < rows_;
+  const std::span<float> row =
+      has_padding ? std::span(&sums(padding_, 0), width_) : std::span<float>();
+  const std::vector<float> before(row.begin(), row.end());
+  embedding_backward(dout, index, scale, sums);
+  std::ranges::copy(before, row.begin());
 }
 
 Embedding sinusoidal_positions(int64_t rows, int64_t width) {
@@ -133,28 +158,67 @@ Embedding sinusoidal_positions(int64_t rows, int64_t width) {
           static_cast<float>(c < sines ? std::sin(angle) : std::cos(angle));
     }
   }
-  return {table, rows, width};
+  return {std::move(table), rows, width};
 }
 
-void FeedForward::operator()(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
-                             Scratch& scratch) const {
-  const bool has_gate = gate_.outputs() > 0;
-  const int64_t F = up_.outputs(), rows = std::min(x.extent(0), kFeedForwardRows);
-  float* const up_room = scratch.hidden.at_least(checked_mul(rows, F));
-  float* const gate_room = has_gate ? scratch.gate.at_least(checked_mul(rows, F)) : nullptr;
+void FeedForward::forward(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
+                          Scratch& scratch) const {
+  const int64_t F = up_.outputs();
   for (int64_t begin = 0; begin < x.extent(0); begin += kFeedForwardRows) {
     const int64_t end = std::min(begin + kFeedForwardRows, x.extent(0));
-    const View<float, 2> hidden(up_room, {end - begin, F});
-    up_(x.rows(begin, end), hidden, {.activation = has_gate ? Activation::none : activation_});
-    if (has_gate) {
-      const View<float, 2> gates(gate_room, {end - begin, F});
-      gate_(x.rows(begin, end), gates);
+    const View<float, 2> hidden = scratch.hidden.shaped(end - begin, F);
+    up_.forward(x.rows(begin, end), hidden,
+                {.activation = gate_.exists() ? Activation::none : activation_});
+    if (gate_.exists()) {
+      const View<float, 2> gates = scratch.gate.shaped(end - begin, F);
+      gate_.forward(x.rows(begin, end), gates);
       glu(gates, hidden, activation_, hidden);
     }
     Epilogue part = epilogue;
     if (part.residual.data() != nullptr) part.residual = part.residual.rows(begin, end);
-    down_(hidden, out.rows(begin, end), part);
+    down_.forward(hidden, out.rows(begin, end), part);
   }
+}
+
+bool FeedForward::invertible() const {
+  return !gate_.exists() && (activation_ == Activation::relu || activation_ == Activation::none);
+}
+
+void FeedForward::forward(View<const float, 2> x, const Dropout& inside, View<float, 2> out,
+                          const Epilogue& epilogue, Tape& tape) const {
+  const int64_t T = x.extent(0), F = up_.outputs();
+  const View<float, 2> activated = tape.activated.shaped(T, F);
+  if (invertible()) {
+    up_.forward(x, activated, {.activation = activation_});
+  } else {
+    up_.forward(x, tape.up.shaped(T, F));
+    if (gate_.exists()) {
+      gate_.forward(x, tape.gate.shaped(T, F));
+      glu(tape.gate.view(), tape.up.view(), activation_, activated);
+    } else {
+      activate(tape.up.view(), activation_, activated);
+    }
+  }
+  if (inside.p > 0) dropout(activated, inside, activated);
+  down_.forward(activated, out, epilogue);
+}
+
+void FeedForward::backward(View<const float, 2> x, const Dropout& inside, const Tape& tape,
+                           View<const float, 2> dy, const InputGradient& to,
+                           Scratch& scratch) const {
+  const View<float, 2> activated = tape.activated.view();
+  const View<float, 2> d = scratch.dactivated.like(activated);
+  down_.backward(activated, dy, {.dx = d});
+  if (inside.p > 0) dropout(d, inside, d);
+  if (gate_.exists()) {
+    const View<float, 2> dgate = scratch.dgate.like(activated);
+    glu_backward(tape.gate.view(), tape.up.view(), activation_, d, dgate, d);
+    gate_.backward(x, dgate, to);
+    up_.backward(x, d, {.dx = to.dx, .add = true});
+    return;
+  }
+  activate_backward(invertible() ? activated : tape.up.view(), activation_, d, d);
+  up_.backward(x, d, to);
 }
 
 }  // namespace headwise

@@ -1,89 +1,108 @@
-// The layers between attentions: linear, norm, embedding, feed-forward, with their weights.
+// The layers between attentions: linear, norm, embedding, feed-forward. Each runs and is trained;
+// gradients of weights are added to.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "headwise/core/buffer.h"
 #include "headwise/core/view.h"
-#include "headwise/io/tensor_file.h"
+#include "headwise/kernels/dropout.h"
 #include "headwise/kernels/gemm.h"
 #include "headwise/model/config.h"
-#include "model/weight_reader.h"
+#include "model/rows.h"
+#include "model/weight_source.h"
+#include "model/weights.h"
 
 namespace headwise {
-
-/// All of a buffer; none if it is empty.
-View<const float, 1> vector_of(const Buffer& buffer);
 
 /// out = x Wᵀ + b
 class Linear {
  public:
-  struct Names {
-    std::string weight{}, bias{};  // empty bias: there is none
+  struct Shape {
+    int64_t outputs = 0, inputs = 0;
+    bool bias = true;
+    bool transposed = false;  // stored as [inputs, outputs]
   };
 
   Linear() = default;
-  /// `transposed`: stored as [inputs, outputs].
-  Linear(WeightReader& reader, const Names& names, int64_t outputs, int64_t inputs,
-         bool transposed = false);
-  Linear(PackedWeights weights, Buffer bias)
-      : weights_(std::move(weights)), bias_(std::move(bias)) {}
+  Linear(WeightSource& source, const LayerName& name, const Shape& shape, const Init& init = {});
+  /// The bias may not exist.
+  Linear(Weights weight, Weights bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
-  void operator()(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
-  int64_t outputs() const { return weights_.outputs(); }
-  const PackedWeights& weights() const { return weights_; }
-  View<const float, 1> bias() const { return vector_of(bias_); }
+  bool exists() const { return weight_.exists(); }
+  bool requires_grad() const { return weight_.requires_grad() || bias_.requires_grad(); }
+  int64_t outputs() const { return weight_.rows(); }
+  const Weights& weight() const { return weight_; }
+  const Weights& bias() const { return bias_; }
+
+  void forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue = {}) const;
+  /// dx may lie where dy does.
+  void backward(View<const float, 2> x, View<const float, 2> dy, const InputGradient& to) const;
 
  private:
-  PackedWeights weights_;
-  Buffer bias_;
+  Weights weight_, bias_;
 };
 
-class NormLayer {
+class Norm {
  public:
-  NormLayer() = default;
-  NormLayer(WeightReader& reader, const std::string& name, const ModelConfig& config,
-            int64_t width);
+  Norm() = default;
+  Norm(WeightSource& source, const LayerName& name, const ModelConfig& config, int64_t width);
+
+  bool exists() const { return weight_.exists(); }
+  bool requires_grad() const { return weight_.requires_grad() || bias_.requires_grad(); }
 
   /// out may be x.
-  void operator()(View<const float, 2> x, View<float, 2> out) const;
-  /// Every head of every row by itself, in place.
-  void per_head(View<float, 3> x) const;
+  void forward(View<const float, 2> x, View<float, 2> out) const;
+  /// dx may be dy.
+  void backward(View<const float, 2> x, View<const float, 2> dy, const InputGradient& to) const;
+
+  /// Every head of every row by itself, in place; x is what went in.
+  void forward(View<float, 3> heads) const;
+  void backward(View<const float, 3> x, View<float, 3> dheads) const;
+
   /// d [T, C], a gradient of the output, becomes that of the input x if the scale of every row were
   /// a constant. Without a norm nothing changes.
   void backward_frozen(View<const float, 2> x, View<float, 2> d) const;
-  bool exists() const { return weight_.size() > 0; }
 
  private:
   NormKind kind_ = NormKind::layer;
   float epsilon_ = 0;
-  Buffer weight_, bias_;
+  Weights weight_, bias_;
 };
 
-/// A table of rows, as a file stores them or computed.
+/// A table of rows, learned or computed. Copies share it.
 class Embedding {
  public:
   Embedding() = default;
-  Embedding(WeightReader& reader, const std::string& name, int64_t rows, int64_t width);
-  /// A matrix that was taken already.
-  Embedding(WeightReader& reader, const TensorInfo& matrix);
-  Embedding(const Buffer& table, int64_t rows, int64_t width);
+  /// `padding`: a row that gathers do not train; -1: none.
+  Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
+            const Init& init = {}, int64_t padding = -1);
+  /// A table that was taken already.
+  Embedding(Table table, int64_t rows, int64_t width)
+      : rows_(rows), width_(width), table_(std::move(table)) {}
+  /// A computed table, which is not trained.
+  Embedding(Buffer table, int64_t rows, int64_t width);
+
+  bool exists() const { return rows_ > 0; }
+  bool requires_grad() const {
+    return table_.weights != nullptr && table_.weights->requires_grad();
+  }
+  int64_t rows() const { return rows_; }
+  int64_t width() const { return width_; }
+  const std::string& tensor() const { return table_.tensor; }
 
   /// out(i) = scale * table(index[i]), or added to what is there.
   void gather(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
+  void backward(View<const float, 2> dout, std::span<const int32_t> index, float scale) const;
 
-  bool exists() const { return rows_ > 0; }
-  int64_t rows() const { return rows_; }
-  int64_t width() const { return width_; }
-  const std::string& tensor() const { return tensor_; }  // its name; empty if it was computed
+  /// The plain weights of a table that is trained or was computed.
+  const Weights& weights() const { return *table_.weights; }
 
  private:
-  std::string tensor_;
-  Dtype dtype_ = Dtype::kF32;
-  std::shared_ptr<const TensorBytes> table_;
-  int64_t rows_ = 0, width_ = 0;
+  int64_t rows_ = 0, width_ = 0, padding_ = -1;
+  Table table_;
 };
 
 /// The sinusoids of Marian: sines in the first half, cosines in the second.
@@ -91,22 +110,42 @@ Embedding sinusoidal_positions(int64_t rows, int64_t width);
 
 class FeedForward {
  public:
+  /// What backward needs of a pass.
+  struct Tape {
+    Rows up, gate, activated;
+  };
   struct Scratch {
-    Buffer hidden, gate;
+    Rows hidden, gate;
+    Rows dactivated, dgate;
   };
 
   FeedForward() = default;
+  /// `gate` may not exist.
   FeedForward(Linear up, Linear gate, Linear down, Activation activation)
       : up_(std::move(up)),
         gate_(std::move(gate)),
         down_(std::move(down)),
         activation_(activation) {}
 
-  void operator()(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
-                  Scratch& scratch) const;
+  bool requires_grad() const {
+    return up_.requires_grad() || gate_.requires_grad() || down_.requires_grad();
+  }
+
+  /// A part of the rows after the other, so that their hidden values stay in the cache.
+  void forward(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue,
+               Scratch& scratch) const;
+  /// All rows at once, for backward. `inside`: of the activated values.
+  void forward(View<const float, 2> x, const Dropout& inside, View<float, 2> out,
+               const Epilogue& epilogue, Tape& tape) const;
+  /// dx may be dy.
+  void backward(View<const float, 2> x, const Dropout& inside, const Tape& tape,
+                View<const float, 2> dy, const InputGradient& to, Scratch& scratch) const;
 
  private:
-  Linear up_, gate_, down_;  // no gate_: not gated
+  /// Whether the slope of the activation follows from what it gave: nothing else is kept then.
+  bool invertible() const;
+
+  Linear up_, gate_, down_;
   Activation activation_ = Activation::none;
 };
 

@@ -65,6 +65,10 @@ View<float, 2> room_like(Buffer& buffer, View<const float, 2> other) {
   return room(buffer, other.extent(0), other.extent(1));
 }
 
+void clear(View<float, 1> vector) {
+  for (int64_t i = 0; i < vector.extent(0); ++i) vector(i) = 0;
+}
+
 struct Projection {
   View<const float, 2> x, weights;
   View<const float, 2> dy;
@@ -314,6 +318,8 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .grad_is_zero = gradients.grad_is_zero,
               .dbias = gradients.vector(&W::in_proj_bias)});
   }
+  if (!s.key_bias) clear(gradients.vector(&W::key_bias));
+  if (!s.value_bias) clear(gradients.vector(&W::value_bias));
 }
 
 void MultiHeadAttention::check_inputs(View<const float, 2> x, View<const float, 2> source) const {

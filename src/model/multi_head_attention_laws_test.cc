@@ -113,6 +113,9 @@ TEST(MultiHeadAttentionCount, ParametersAndMultiplyAdds) {
                   2, 3),
             (List{378 + 40, 240 + 324 + 72 + 90 + 300}));
   EXPECT_EQ(count({.width = 512, .heads = 0}, 10, 10), (List{512, 0}));
+  // A bias of queries and of the output: 4 * 12^2 + 2 * 12.
+  const Config queries{.width = 12, .heads = 3, .key_bias = false, .value_bias = false};
+  EXPECT_EQ(count_attention(queries, 0, 0).parameters, 600);
   EXPECT_THROW(count_attention({.width = 512, .heads = 8}, -1, 1), Error);
   EXPECT_THROW(count_attention({.width = INT64_MAX / 2, .heads = 1}, 1, 1), Error);
 }
@@ -235,6 +238,37 @@ TEST(MultiHeadAttentionSteps, ALayerWithoutHeadsGivesItsBias) {
   for (size_t i = 0; i < got.out.size(); ++i) {
     EXPECT_EQ(got.out[i], problem.weights->output_bias()(i % 6));
     EXPECT_EQ(got.dx[i], 0);
+  }
+}
+
+TEST(MultiHeadAttentionSteps, BiasesThatAreNotThereStayZero) {
+  for (const bool cross : {false, true}) {
+    LayerProblem all{.config = {.width = 6, .heads = 2}}, some;
+    if (cross) all.config.source_width = 4;
+    if (cross) all.k_offsets = {0, 4, 5, 9};
+    some.config = all.config;
+    some.k_offsets = all.k_offsets;
+    some.config.key_bias = some.config.value_bias = false;
+    all.draw(1);
+    some.draw(1);
+    const MultiHeadAttentionWeights& w = *all.weights;
+    std::ranges::fill(w.biases().subspan(6, 12), 0.f);  // of keys and values
+    SeparateProjections projections{
+        .query = w.query(), .key = w.key(), .value = w.value(), .query_bias = w.query_bias()};
+    some.weights.emplace(some.config);
+    some.weights->set(projections, {w.output(), w.output_bias()});
+    projections.value_bias = w.value_bias();
+    expect_refused("value_bias", [&] {
+      some.weights->set(projections, {w.output(), w.output_bias()});
+    });
+    LayerAnswers expected = solve(all);
+    const LayerAnswers got = solve(some);
+    EXPECT_EQ(got.out, expected.out);
+    EXPECT_EQ(got.dx, expected.dx);
+    const size_t first = w.matrices().size() + 6;
+    EXPECT_NE(expected.dweights[first + 6], 0);  // of a value
+    std::fill_n(expected.dweights.begin() + static_cast<int64_t>(first), 12, 0.f);
+    EXPECT_EQ(got.dweights, expected.dweights);
   }
 }
 

@@ -118,6 +118,12 @@ int64_t bias_numbers(const MultiHeadAttentionShape& s) {
   return checked_add(s.projection_bias ? projected(s) : 0, s.output_bias ? s.C : 0);
 }
 
+/// Biases of keys and values that stay 0.
+int64_t absent_numbers(const MultiHeadAttentionShape& s) {
+  if (!s.projection_bias) return 0;
+  return checked_add(s.key_bias ? 0 : s.keys(), s.value_bias ? 0 : s.values());
+}
+
 }  // namespace
 
 MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config) {
@@ -135,6 +141,8 @@ MultiHeadAttentionShape resolve(const MultiHeadAttentionConfig& config) {
                                 .cross = config.source_width.has_value(),
                                 .projection_bias = config.projection_bias,
                                 .output_bias = config.output_bias,
+                                .key_bias = config.key_bias,
+                                .value_bias = config.value_bias,
                                 .kv_head = config.kv_head,
                                 .fixed = config.fixed};
   shape.Dv = config.value_dim.value_or(shape.D);
@@ -149,7 +157,7 @@ AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t r
   const int64_t fixed = checked_mul(checked_mul(s.H - s.learned(), s.Dv), s.C);
   const int64_t of_row = checked_add(checked_mul(heads, checked_add(s.C, keys)), fixed);
   const int64_t of_source_row = checked_mul(key_value_rows(s), s.Cs);
-  return {.parameters = checked_add(matrix_numbers(s), bias_numbers(s)),
+  return {.parameters = checked_add(matrix_numbers(s), bias_numbers(s)) - absent_numbers(s),
           .multiply_adds = checked_add(checked_mul(rows, of_row),
                                        checked_mul(s.cross ? keys : rows, of_source_row))};
 }
@@ -165,8 +173,8 @@ void MultiHeadAttentionWeights::set(const SeparateProjections& projections,
   copy("key", projections.key, key());
   copy("value", projections.value, value());
   copy("query_bias", projections.query_bias, query_bias());
-  copy("key_bias", projections.key_bias, key_bias());
-  copy("value_bias", projections.value_bias, value_bias());
+  copy("key_bias", projections.key_bias, shape_.key_bias ? key_bias() : View<float, 1>());
+  copy("value_bias", projections.value_bias, shape_.value_bias ? value_bias() : View<float, 1>());
   set_output(output);
 }
 

@@ -69,7 +69,7 @@ void normalize_backward(View<const float, 2> x, View<float, 2> d) {
 Activations dense_backward(const DenseModule& dense, View<const float, 2> x, View<float, 2> d) {
   if (dense.activation != Activation::none) {
     const Activations raw(d.extent(0), d.extent(1));
-    dense.linear(x, raw.rows);
+    dense.linear.forward(x, raw.rows);
     activate_backward(raw.rows, dense.activation, d, d);
   }
   Activations dx(x.extent(0), x.extent(1));
@@ -98,7 +98,7 @@ std::vector<Activations> SentencePooling::Parts::run(View<const float, 2> hidden
     const View<const float, 2> x = outputs.back().rows;
     if (const auto* dense = std::get_if<DenseModule>(&module)) {
       Activations next(x.extent(0), dense->linear.outputs());
-      dense->linear(x, next.rows, {.activation = dense->activation});
+      dense->linear.forward(x, next.rows, {.activation = dense->activation});
       outputs.push_back(std::move(next));
     } else {
       Activations next(x.extent(0), x.extent(1));

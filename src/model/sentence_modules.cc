@@ -33,7 +33,8 @@ DenseModule read_dense(const std::filesystem::path& all, const std::filesystem::
   const bool bias = object.optional_boolean("bias").value_or(true);
   const int64_t outputs = object.integer("out_features", 1);
   const int64_t inputs = object.integer("in_features", 1);
-  dense.linear = Linear(reader, {"linear.weight", bias ? "linear.bias" : ""}, outputs, inputs);
+  dense.linear =
+      Linear(reader, {.tensor = "linear"}, {.outputs = outputs, .inputs = inputs, .bias = bias});
   dense.weights = reader.floats(reader.take("linear.weight", {outputs, inputs}));
   return dense;
 }

@@ -8,6 +8,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "model/families/family.h"
 
 namespace headwise {
 
@@ -21,7 +22,7 @@ int64_t stack_vocabulary(const ModelConfig& config, Side side) {
 }
 
 StackNaming::StackNaming(const ModelConfig& config, Side side, std::string prefix)
-    : model_(weight_names(config.model_type)),
+    : model_(family_of(config).names),
       stack_(side == Side::encoder ? model_.encoder : model_.decoder),
       prefix_(std::move(prefix)) {}
 
@@ -30,7 +31,7 @@ std::string StackNaming::in_layer(int64_t layer, std::string_view name) const {
 }
 
 std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
-  const WeightNames& names = weight_names(config.model_type);
+  const WeightNames& names = family_of(config).names;
   const StackNames& stack = config.encoder.layers() > 0 ? names.encoder : names.decoder;
   for (const std::string_view prefix : names.prefixes) {
     for (const std::string_view word : {stack.word, names.shared_word}) {
@@ -66,6 +67,8 @@ MultiHeadAttentionConfig layer_config(const ModelConfig& config, const Attention
           .value_dim = attention.value_dim,
           .source_width = cross ? std::optional(config.width) : std::nullopt,
           .projection_bias = config.projection_bias,
+          .key_bias = config.key_bias,
+          .value_bias = config.value_bias,
           .output_bias = config.output_bias,
           .kv_head = attention.kv_head,
           .fixed = attention.fixed};

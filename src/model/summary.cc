@@ -7,27 +7,22 @@
 
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
+#include "model/parameter_table.h"
 #include "model/stack_layout.h"
 #include "model/weight_names.h"
 
 namespace headwise {
 namespace {
 
-/// Names of tensors that repeat another one of the same checkpoint.
+/// Names of tensors that say again what others of the same checkpoint say.
 std::set<std::string> repeated(const ModelConfig& config, const TensorFiles& files) {
+  const WeightReader reader(files, {});
+  const ParameterTable table(config,
+                             {.prefix = find_prefix(config, reader),
+                              .has = [&](const std::string& name) { return reader.has(name); },
+                              .fresh_output = false});
   std::set<std::string> names;
-  const TaskNames task = task_names(config, "");
-  if (!task.output.empty() && task.tied && config.tied) names.insert(task.output + ".weight");
-  if (!task.bias.empty() && files.find(task.bias) != nullptr) names.insert(task.output + ".bias");
-  const WeightNames& table = weight_names(config.model_type);
-  if (table.shared_word.empty() || !config.shared_embeddings) return names;
-  std::vector<std::string> prefixes = {""};
-  for (const std::string_view prefix : table.prefixes) prefixes.emplace_back(prefix);
-  for (const std::string& prefix : prefixes) {
-    if (files.find(prefix + std::string(table.shared_word) + ".weight") == nullptr) continue;
-    names.insert(prefix + std::string(table.encoder.word) + ".weight");
-    names.insert(prefix + std::string(table.decoder.word) + ".weight");
-  }
+  for (const RepeatedTensor& tensor : table.repeated()) names.insert(tensor.name);
   return names;
 }
 
@@ -53,9 +48,11 @@ AttentionSummary summarize(const ModelConfig& config, const AttentionSite& site)
   result.routing = attention.routing;
   result.parameters = count_attention(result.shape, 0, 0).parameters;
   if (result.routing) result.parameters += std::ssize(result.routing->heads) * config.width;
-  const int64_t input = config.width + (config.projection_bias ? 1 : 0);
-  const int64_t own = site.head_dim * input + site.value_dim * config.width;
-  const int64_t shared = (site.head_dim + site.value_dim) * input;
+  const bool bias = config.projection_bias;
+  const auto inputs = [&](bool biased) { return config.width + (bias && biased ? 1 : 0); };
+  const int64_t own = site.head_dim * inputs(true) + site.value_dim * config.width;
+  const int64_t shared =
+      site.head_dim * inputs(config.key_bias) + site.value_dim * inputs(config.value_bias);
   const bool grouped = attention.group > 1;
   result.head_parameters = grouped ? own : own + shared;
   result.kv_head_parameters = grouped ? shared : 0;

@@ -8,6 +8,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "headwise/kernels/cross_entropy.h"
+#include "model/families/family.h"
 
 namespace headwise {
 namespace {
@@ -20,7 +21,7 @@ const TensorInfo* take_bias(const TaskNames& names, int64_t outputs, bool tied,
     if (reader.has(names.bias)) reader.take(names.bias, {outputs});  // of no use then
     return &reader.take(beside, {outputs});
   }
-  if (names.bias == "final_logits_bias") {  // Marian stores a row
+  if (names.bias_is_buffer) {
     return reader.has(names.bias) ? &reader.take(names.bias, {1, outputs}) : nullptr;
   }
   if (!names.bias.empty() && (reader.has(names.bias) || !reader.has(beside))) {
@@ -67,8 +68,7 @@ OutputTensors take_output(const ModelConfig& config, const TaskNames& names, int
                           const TensorInfo* word, WeightReader& reader) {
   const int64_t outputs = outputs_of(config);
   const std::string own = names.output + ".weight";
-  // transformers ties T5 always, unless the checkpoint has an output of its own.
-  const bool shared = config.tied || (config.model_type == "t5" && !reader.has(own));
+  const bool shared = config.tied || (names.tied_unless_stored && !reader.has(own));
   OutputTensors tensors{.tied = names.tied && shared && word != nullptr};
   if (tensors.tied) reader.same_as(own, *word);
   tensors.weight = tensors.tied ? word : &reader.take(own, {outputs, width});
@@ -87,20 +87,20 @@ TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const E
     // The last step before a tied output leads to the width of the embedding.
     const int64_t next = names.tied ? config.embedding_width : width;
     steps_.push_back(
-        {Linear(reader, {step.dense + ".weight", step.dense + ".bias"}, next, width),
+        {Linear(reader, {.tensor = step.dense}, {.outputs = next, .inputs = width}),
          step.activation,
-         step.norm.empty() ? NormLayer() : NormLayer(reader, step.norm, config, next)});
+         step.norm.empty() ? Norm() : Norm(reader, {.tensor = step.norm}, config, next)});
     width = next;
   }
   const OutputTensors tensors =
       take_output(config, names, width, reader.files().find(word.tensor()), reader);
   if (config.task == Task::causal_lm) {
-    table_ = tensors.tied ? word : Embedding(reader, *tensors.weight);
+    table_ =
+        tensors.tied ? word : Embedding(reader.table(*tensors.weight), outputs_of(config), width);
   }
-  PackedWeights packed = reader.packed(*tensors.weight);
-  Buffer bias;
-  if (tensors.bias != nullptr) bias = reader.floats(*tensors.bias);
-  output_ = Linear(std::move(packed), std::move(bias));
+  Weights weight(reader.packed(*tensors.weight)), bias;
+  if (tensors.bias != nullptr) bias = Weights(reader.floats(*tensors.bias), 1);
+  output_ = Linear(std::move(weight), std::move(bias));
 }
 
 View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations& held) const {
@@ -119,8 +119,8 @@ View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations&
   }
   for (const Step& step : steps_) {
     Activations next(hidden.extent(0), step.dense.outputs());
-    step.dense(x, next.rows, {.activation = step.activation});
-    if (step.norm.exists()) step.norm(next.rows, next.rows);
+    step.dense.forward(x, next.rows, {.activation = step.activation});
+    if (step.norm.exists()) step.norm.forward(next.rows, next.rows);
     held = std::move(next);
     x = held.rows;
   }
@@ -131,7 +131,7 @@ Activations TaskHead::forward(View<const float, 2> hidden) const {
   Activations held;
   const View<const float, 2> x = prepare(hidden, held);
   Activations out(hidden.extent(0), width());
-  output_(x, out.rows);
+  output_.forward(x, out.rows);
   return out;
 }
 
@@ -162,7 +162,7 @@ void TaskHead::losses(View<const float, 2> hidden, std::span<const int32_t> targ
                       std::span<double> losses) const {
   Activations held;
   const View<const float, 2> x = prepare(hidden, held);
-  row_losses(x, output_.weights(), output_.bias(), targets, losses);
+  row_losses(x, output_.weight().packed(), output_.bias().vector(), targets, losses);
 }
 
 std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {

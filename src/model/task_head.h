@@ -54,7 +54,7 @@ class TaskHead {
   struct Step {
     Linear dense;
     Activation activation;
-    NormLayer norm;
+    Norm norm;
   };
 
   /// What the last layer reads: `hidden` itself, or what `held` then has.

@@ -1,4 +1,4 @@
-// The names that tensors have in the checkpoints of each architecture.
+// What the names of tensors in checkpoints are made of. Each family of architectures has its own.
 #pragma once
 
 #include <string>
@@ -42,9 +42,6 @@ struct WeightNames {
   bool transposed = false;  // GPT-2 stores [inputs, outputs]
 };
 
-/// Throws Error if the model type is not known.
-const WeightNames& weight_names(const std::string& model_type);
-
 /// One step of an output layer: dense, activation, norm.
 struct TaskStep {
   std::string dense{};
@@ -58,12 +55,14 @@ enum class TaskRows { all, first, last };
 struct TaskNames {
   TaskRows rows = TaskRows::all;
   std::vector<TaskStep> steps{};
-  std::string output{};  // empty: hidden states are the output
-  std::string bias{};    // where it is not beside the output's weights
-  bool tied = false;     // may be the input embedding
+  std::string output{};             // empty: hidden states are the output
+  std::string bias{};               // where it is not beside the output's weights
+  bool bias_is_buffer = false;      // that one is a row [1, outputs], and not trained (Marian)
+  bool has_bias = false;            // in a new model
+  bool tied = false;                // may be the input embedding
+  bool tied_unless_stored = false;  // also if the config does not tie (T5)
+  bool drops_input = false, drops_output = false;  // in training: rows, and what `output` reads
 };
-/// `prefix` is the base model's, as found in the checkpoint.
-TaskNames task_names(const ModelConfig& config, const std::string& prefix);
 
 /// Whether a tensor is no parameter, but something without use that older versions of transformers
 /// saved.

@@ -9,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "io/to_float.h"
+#include "model/stored_tensors.h"
 #include "model/weight_names.h"
 
 namespace headwise {
@@ -87,11 +88,26 @@ void WeightReader::check_finite(const TensorInfo& tensor) const {
   if (!options_.allow_nonfinite) (void)bytes(tensor);
 }
 
-std::shared_ptr<const TensorBytes> WeightReader::table(const TensorInfo& tensor) {
+Table WeightReader::table(const TensorInfo& tensor) {
   std::weak_ptr<const TensorBytes>& known = tables_[tensor.name];
   std::shared_ptr<const TensorBytes> table = known.lock();
   if (table == nullptr) known = table = std::make_shared<const TensorBytes>(bytes(tensor));
-  return table;
+  return {.tensor = tensor.name, .stored = std::move(table), .dtype = tensor.dtype};
+}
+
+Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, const Init&) {
+  return table(take(name.tensor, {rows, width}));
+}
+
+void WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
+                          std::vector<TensorPart> parts, const Init&) {
+  scatter(floats(take(name, shape)).span(), parts);
+}
+
+PackedWeights WeightReader::packed(const std::string& name, int64_t outputs, int64_t inputs,
+                                   bool transposed) {
+  return packed(transposed ? take(name, {inputs, outputs}) : take(name, {outputs, inputs}),
+                transposed);
 }
 
 PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) const {
@@ -108,8 +124,9 @@ PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) co
   return pack(static_cast<const float*>(floats(tensor).data()));
 }
 
-Buffer WeightReader::vector(const std::string& name, int64_t size) {
-  return floats(take(name, {size}));
+void WeightReader::copy(const std::string& name, const std::string& of) {
+  const TensorInfo* const original = of.empty() ? nullptr : find(of);
+  original == nullptr ? ignore(name) : same_as(name, *original);
 }
 
 void WeightReader::same_as(const std::string& name, const TensorInfo& other) {

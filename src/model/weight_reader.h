@@ -13,10 +13,11 @@
 #include "headwise/core/view.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/kernels/gemm.h"
+#include "model/weight_source.h"
 
 namespace headwise {
 
-class WeightReader {
+class WeightReader : public WeightSource {
  public:
   struct Options {
     bool allow_nonfinite = false;
@@ -24,7 +25,20 @@ class WeightReader {
   };
   WeightReader(TensorFiles files, Options options) : files_(std::move(files)), options_(options) {}
 
-  bool has(const std::string& name) const { return find(name) != nullptr; }
+  bool has(const std::string& name) const override { return find(name) != nullptr; }
+
+  // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
+  bool packs() const override { return true; }
+  bool has_gradients() const override { return false; }
+  Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+              const Init& init) override;
+  SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
+                                 bool) override {
+    return nullptr;
+  }
+  /// Marks the tensor as used, if there is one.
+  void copy(const std::string& name, const std::string& of) override;
 
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
@@ -35,14 +49,11 @@ class WeightReader {
   void check_finite(const TensorInfo& tensor) const;  // reads them for that alone
 
   /// A table that several layers read: the same memory for all of them.
-  std::shared_ptr<const TensorBytes> table(const TensorInfo& tensor);
+  Table table(const TensorInfo& tensor);
 
   /// A matrix in the order of the kernel, in 16 bits if it is stored so. `transposed`: stored as
   /// [inputs, outputs].
   PackedWeights packed(const TensorInfo& tensor, bool transposed = false) const;
-
-  /// A vector that the model keeps.
-  Buffer vector(const std::string& name, int64_t size);
 
   /// Marks a tensor as used that says again what another one says, and checks that it does.
   void same_as(const std::string& name, const TensorInfo& other);
@@ -58,6 +69,10 @@ class WeightReader {
   void finish() const;
 
   const TensorFiles& files() const { return files_; }
+
+ protected:
+  PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
+                       bool transposed) override;
 
  private:
   const TensorInfo* find(const std::string& name) const;

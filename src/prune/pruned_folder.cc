@@ -15,8 +15,8 @@
 #include "io/file.h"
 #include "io/from_float.h"
 #include "model/compact_config.h"
-#include "model/head_tensors.h"
 #include "model/modeling_headwise.h"
+#include "model/parameter_table.h"
 #include "model/stack_layout.h"
 #include "prune/card_metadata.h"
 #include "prune/uniform_config.h"
@@ -80,21 +80,14 @@ class PrunedTensors {
       : pruning_(pruning), files_(std::move(files)) {
     const WeightReader reader(files_, {});
     prefix_ = find_prefix(pruning.model.config(), reader);
-    before_ = head_tensors(pruning.model.config(), prefix_);
-    const auto sites = pruning.model.attentions();
-    for (int64_t i = 0; i < std::ssize(sites); ++i) {
-      const StackNaming naming(pruning.model.config(), sites[i].side, prefix_);
-      const bool cross = sites[i].kind == AttentionKind::cross;
-      const AttentionNames& names = cross ? naming.stack().cross : naming.stack().self;
-      biases_[naming.in_layer(sites[i].layer, names.output) + ".bias"] = i;
-    }
+    before_ = ParameterTable(pruning.model.config(), {.prefix = prefix_});
   }
 
   /// `after` is the compact config, or null for tensors of the same shapes. `uniform`: also tables
   /// of biases are without the dropped heads.
   void write(const fs::path& to, const ModelConfig* after, bool uniform) {
-    const std::map<std::string, HeadTensor> left =
-        after == nullptr ? before_ : head_tensors(*after, prefix_);
+    const ParameterTable left =
+        after == nullptr ? before_ : ParameterTable(*after, {.prefix = prefix_});
     std::map<int32_t, std::vector<TensorToWrite>> by_file;
     std::vector<CutTensor> contents;
     contents.reserve(files_.tensors().size());
@@ -122,31 +115,31 @@ class PrunedTensors {
   }
 
  private:
-  std::optional<CutTensor> change(const TensorInfo& tensor,
-                                  const std::map<std::string, HeadTensor>& left,
+  std::optional<CutTensor> change(const TensorInfo& tensor, const ParameterTable& left,
                                   const ModelConfig* after, bool uniform) const {
-    if (const auto bias = biases_.find(tensor.name); bias != biases_.end()) {
+    const ParameterTensor* const before = before_.find(tensor.name);
+    if (before == nullptr) return std::nullopt;
+    if (before->output_bias_of) {
       if (pruning_.corrections.empty()) return std::nullopt;
-      const Correction& correction = pruning_.corrections[bias->second];
+      const Correction& correction = pruning_.corrections[*before->output_bias_of];
       if (correction.bias.empty()) return std::nullopt;
       return CutTensor{.shape = tensor.shape, .bytes = stored(correction.bias, tensor.dtype)};
     }
-    const auto heads = before_.find(tensor.name);
-    if (heads == before_.end()) return std::nullopt;
-    HeadTensor to = left.at(tensor.name);
+    if (!before->heads) return std::nullopt;
+    const HeadTensor& from = *before->heads;
+    HeadTensor to = *left.find(tensor.name)->heads;
     if (uniform && !to.rows.empty() && to.rows.front().part == HeadPart::bias) {
       const std::vector<int32_t> kept = attention_sites(*after)[to.site].heads;
       std::erase_if(to.rows, [&](const HeadRows& rows) {
         return std::ranges::find(kept, rows.name) == kept.end();
       });
     }
-    std::optional<CutTensor> silent = silenced(tensor, heads->second);
-    if (to.rows == heads->second.rows) return silent;
+    std::optional<CutTensor> silent = silenced(tensor, from);
+    if (to.rows == from.rows) return silent;
     if (silent) {
-      return cut(heads->second, to, tensor.shape, silent->bytes, byte_size(tensor.dtype));
+      return cut(from, to, tensor.shape, silent->bytes, byte_size(tensor.dtype));
     }
-    return cut(heads->second, to, tensor.shape, files_.bytes(tensor).span(),
-               byte_size(tensor.dtype));
+    return cut(from, to, tensor.shape, files_.bytes(tensor).span(), byte_size(tensor.dtype));
   }
 
   /// An output projection in which dropped heads are 0, and others corrected; or nothing, of a
@@ -194,8 +187,7 @@ class PrunedTensors {
   const Pruning& pruning_;
   TensorFiles files_;
   std::string prefix_;
-  std::map<std::string, HeadTensor> before_;
-  std::map<std::string, int64_t> biases_;  // output biases, and the attention of each
+  ParameterTable before_;
 };
 
 /// Throws Error unless nothing is there, or an empty folder.

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "model/compact_config.h"
+#include "model/families/family.h"
 #include "model/head_tensors.h"
 
 namespace headwise {
@@ -61,42 +62,24 @@ void check_same_heads(const ModelConfig& config, std::span<const AttentionSite> 
   }
 }
 
-/// Mistral is Llama with heads of any width.
-void write_as_mistral(Json& json, const ModelConfig& config) {
-  if (config.projection_bias || config.output_bias || config.feed_forward_bias) {
-    refuse(config, "biases, which Mistral has not", "a Llama without biases");
-  }
-  for (const char* field : {"attention_bias", "mlp_bias", "pretraining_tp"}) json.erase(field);
-  json["model_type"] = "mistral";
-  json["sliding_window"] = nullptr;
-  for (Json& name : json["architectures"]) {
-    std::string text = name.get<std::string>();
-    if (text.starts_with("Llama")) name = "Mistral" + text.substr(5);
-  }
-}
-
 }  // namespace
 
 std::string uniform_config(const std::string& compact_json, const ModelConfig& compact) {
-  static const std::set<std::string_view> kOwnWidth = {"llama", "mistral", "qwen2",
-                                                       "qwen3", "smollm3", "t5"};
   Json json = Json::parse(without_modeling(compact_json));
-  if (!kOwnWidth.contains(compact.model_type) || json.contains("headwise")) {
+  const Family& family = family_of(compact);
+  if (family.write_uniform == nullptr || json.contains("headwise")) {
+    std::vector<std::string_view> able;
+    for (const Family& other : families()) {
+      if (other.write_uniform != nullptr) able.push_back(other.type);
+    }
     refuse(compact, "an architecture whose heads have no width of their own",
-           fmt::format("one of {}", fmt::join(kOwnWidth, ", ")));
+           fmt::format("one of {}", fmt::join(able, ", ")));
   }
   const std::vector<AttentionSite> sites = attention_sites(compact);
   check_even(compact, sites);
   const AttentionSite& first = sites.front();
-  if (compact.relative.buckets > 0) {
-    check_same_heads(compact, sites);
-    json["num_heads"] = first.heads.size();
-  } else {
-    json["num_attention_heads"] = first.heads.size();
-    json["num_key_value_heads"] = first.kv_heads;
-    json["head_dim"] = first.head_dim;
-  }
-  if (compact.model_type == "llama") write_as_mistral(json, compact);
+  if (compact.relative.buckets > 0) check_same_heads(compact, sites);
+  family.write_uniform(json, compact, {std::ssize(first.heads), first.kv_heads, first.head_dim});
   json.erase("pruned_heads");
   return json.dump(2) + "\n";
 }

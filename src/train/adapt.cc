@@ -3,45 +3,19 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
 #include <vector>
 
 #include "headwise/core/error.h"
 #include "io/json.h"
-#include "model/config_families.h"
+#include "model/families/family.h"
 
 namespace headwise {
 namespace {
 
-/// What the names of the classes for a task end with, the usual one first.
-std::vector<std::string_view> endings(Task task) {
-  switch (task) {
-    case Task::hidden:
-      return {"Model"};
-    case Task::masked_lm:
-      return {"ForMaskedLM"};
-    case Task::causal_lm:
-      return {"ForCausalLM"};
-    case Task::seq2seq_lm:
-      return {"MTModel", "ForConditionalGeneration"};
-    case Task::classify:
-      return {"ForSequenceClassification"};
-    case Task::classify_tokens:
-      return {"ForTokenClassification"};
-    default:
-      return {};
-  }
-}
-
-std::string class_for(const ModelConfig& config, Task task) {
-  const Family& family = families().at(config.model_type);
-  if (config.model_type == "gpt2" && task == Task::causal_lm) return "GPT2LMHeadModel";
-  for (const std::string_view ending : endings(task)) {
-    const auto found = family.classes.find(ending);
-    if (found != family.classes.end() && found->second == task) {
-      return family.name + std::string(ending);
-    }
-  }
+std::string class_name(const ModelConfig& config, Task task) {
+  const Family& family = family_of(config);
+  const ModelClass* const found = class_for(family, task);
+  if (found != nullptr) return fmt::format("{}{}", family.name, found->ending);
   throw Error({.what = "the architecture cannot be trained for this task",
                .where = "task",
                .got = fmt::format("{} for {}", config.model_type, to_string(task)),
@@ -73,7 +47,7 @@ Adapted adapt_config(const std::string& text, const std::string& where, const Mo
       classifies && (saved.regression != what.regression || saved.multi_label);
   if (!other_task && !other_labels && !other_problem) return {text, saved, false};
   nlohmann::json json = parse_json(text, where);
-  if (other_task) json["architectures"] = {class_for(saved, what.task)};
+  if (other_task) json["architectures"] = {class_name(saved, what.task)};
   if (classifies) {
     set_labels(json, labels);
     json["problem_type"] = what.regression ? "regression" : "single_label_classification";
@@ -85,7 +59,7 @@ Adapted adapt_config(const std::string& text, const std::string& where, const Mo
 }
 
 void check_class(const ModelConfig& saved, Task task) {
-  if (saved.task != task) (void)class_for(saved, task);
+  if (saved.task != task) (void)class_name(saved, task);
 }
 
 void check_trainable(const ModelConfig& config) {

@@ -23,7 +23,7 @@ double shift() {
 }  // namespace
 
 HardConcrete::HardConcrete(int64_t gates)
-    : log_alpha_(gates), drawn_(gates), dgates_(gates), slopes_(gates) {
+    : log_alpha_(1, gates), drawn_(gates), dgates_(gates), slopes_(gates) {
   std::ranges::fill(log_alpha_.values(), kStart);
 }
 

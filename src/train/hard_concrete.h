@@ -14,7 +14,7 @@
 
 #include "headwise/core/view.h"
 #include "headwise/train/trainable_model.h"
-#include "train/weights.h"
+#include "model/weights.h"
 
 namespace headwise {
 

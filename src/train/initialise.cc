@@ -15,54 +15,7 @@ uint64_t stream_of(std::string_view name) {  // FNV-1a
   return hash;
 }
 
-double positive(const JsonObject& object, const char* field, double otherwise) {
-  const double value = object.optional_number(field).value_or(otherwise);
-  if (!(value >= 0) || !std::isfinite(value)) {
-    object.refuse(field, "a standard deviation cannot be negative", "0 or more");
-  }
-  return value;
-}
-
-InitStd t5_init_std(const ModelConfig& config, double factor) {
-  const StackConfig& stack = config.encoder;
-  const auto C = static_cast<double>(config.width), D = static_cast<double>(stack.head_dim);
-  const double wide = factor / std::sqrt(C);
-  return {.word = factor,
-          .position = factor,
-          .relative = wide,
-          .query = wide / std::sqrt(D),
-          .key_value = wide,
-          .attention_output = factor / std::sqrt(static_cast<double>(stack.heads) * D),
-          .up = wide,
-          .down = factor / std::sqrt(static_cast<double>(stack.intermediate)),
-          .output = factor};
-}
-
 }  // namespace
-
-InitStd read_init_std(const ModelConfig& config, std::string_view config_json) {
-  const nlohmann::json json = parse_json(config_json, "config.json");
-  const JsonObject object(json, "config.json");
-  if (config.model_type == "t5") {
-    return t5_init_std(config, positive(object, "initializer_factor", 1));
-  }
-  const char* const field = object.has("initializer_range") ? "initializer_range" : "init_std";
-  const double all = positive(object, field, 0.02);
-  // GPT-2 accounts for the sum of two branches per layer.
-  const double branch =
-      config.model_type == "gpt2"
-          ? all / std::sqrt(2 * static_cast<double>(std::max<int64_t>(1, config.decoder.layers())))
-          : all;
-  return {.word = all,
-          .position = all,
-          .relative = all,
-          .query = all,
-          .key_value = all,
-          .attention_output = branch,
-          .up = all,
-          .down = branch,
-          .output = all};
-}
 
 void initialise(const ParameterList::Tensor& tensor, uint64_t seed) {
   Random random(seed, stream_of(tensor.stored.name));

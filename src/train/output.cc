@@ -11,23 +11,11 @@
 #include "headwise/kernels/activation.h"
 #include "headwise/kernels/cross_entropy.h"
 #include "headwise/kernels/dropout.h"
+#include "model/families/family.h"
 #include "model/task_head.h"
 
 namespace headwise {
 namespace {
-
-/// Whether an output layer has a bias beside its weights in a new model.
-bool has_bias(const ModelConfig& config) {
-  switch (config.task) {
-    case Task::masked_lm:
-    case Task::classify_tokens:
-      return true;
-    case Task::classify:
-      return config.encoder.layers() > 0;
-    default:
-      return false;
-  }
-}
 
 /// Where at most one row in so many is not scored, to leave these out would gain less than to pick
 /// the others takes.
@@ -65,11 +53,9 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
       scale_(place.config.output_scale) {
   const ModelConfig& config = place.config;
   const TaskNames names = task_names(config, place.prefix);
-  const bool encoder = config.encoder.layers() > 0 && config.decoder.layers() == 0;
-  const bool classifies = config.task == Task::classify && encoder;
   rows_ = names.rows;
-  drops_input_ = classifies && config.model_type != "bert" && config.model_type != "distilbert";
-  drops_output_ = classifies || config.task == Task::classify_tokens;
+  drops_input_ = names.drops_input;
+  drops_output_ = names.drops_output;
   input_stream_ = place.streams++;
   output_stream_ = place.streams++;
   if (names.output.empty()) return;
@@ -78,25 +64,23 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
   int64_t width = config.width;
   for (const TaskStep& step : names.steps) {
     const int64_t next = names.tied ? config.embedding_width : width;
-    steps_.push_back({.dense = TrainedLinear(declare, {"output.dense", step.dense},
-                                             {.outputs = next, .inputs = width},
-                                             Init::normal(place.init_std.output)),
-                      .activation = step.activation,
-                      .norm = step.norm.empty() ? TrainedNorm()
-                                                : TrainedNorm(declare, {"output.norm", step.norm},
-                                                              config, next)});
+    steps_.push_back(
+        {.dense = Linear(declare, {"output.dense", step.dense}, {.outputs = next, .inputs = width},
+                         Init::normal(declare.init_std().output)),
+         .activation = step.activation,
+         .norm =
+             step.norm.empty() ? Norm() : Norm(declare, {"output.norm", step.norm}, config, next)});
     width = next;
   }
   const std::string own = names.output + ".weight";
-  // transformers ties T5 always, unless the checkpoint has an output of its own.
   const bool shared =
-      config.tied || (config.model_type == "t5" && !place.fresh && !declare.has(own));
+      config.tied || (names.tied_unless_stored && !place.fresh && !declare.has(own));
   if (names.tied && shared) {
     tied_ = &place.word;
     declare.copy(own, place.word.tensor());
   } else {
-    weight_ =
-        declare.matrix("output.weight", own, outputs_, width, Init::normal(place.init_std.output));
+    weight_ = declare.matrix({"output.weight", own}, outputs_, width,
+                             Init::normal(declare.init_std().output), {});
   }
   declare_bias(declare, place, names);
   declare.in_output = false;
@@ -106,17 +90,17 @@ void TrainedOutput::declare_bias(ParameterList& declare, const Place& place,
                                  const TaskNames& names) {
   const std::string beside = names.output + ".bias";
   if (!config_->tied && !names.bias.empty() && declare.has(beside)) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
+    bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
     declare.copy(names.bias, "");
-  } else if (names.bias == "final_logits_bias") {  // Marian stores a row, which is not trained
+  } else if (names.bias_is_buffer) {
     if (!place.fresh && !declare.has(names.bias)) return;
-    bias_ = Weights(outputs_, false);
-    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix(1)}}, Init::zeros());
+    bias_ = Weights(1, outputs_, false);
+    declare.tensor(names.bias, {1, outputs_}, {{.values = bias_.matrix()}}, Init::zeros());
   } else if (!names.bias.empty() && (declare.has(names.bias) || !declare.has(beside))) {
-    bias_ = declare.vector("output.bias", names.bias, outputs_, Init::zeros());
+    bias_ = declare.vector({"output.bias", names.bias}, outputs_, Init::zeros());
     declare.copy(beside, names.bias);
-  } else if (declare.has(beside) || (place.fresh && has_bias(*config_))) {
-    bias_ = declare.vector("output.bias", beside, outputs_, Init::zeros());
+  } else if (declare.has(beside) || (place.fresh && names.has_bias)) {
+    bias_ = declare.vector({"output.bias", beside}, outputs_, Init::zeros());
   }
 }
 
@@ -227,8 +211,8 @@ Loss TrainedOutput::run(View<const float, 2> hidden, const PassOptions& options,
 
 Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) const {
   const MatrixGradient dweights = dx.data() == nullptr ? MatrixGradient{}
-                                  : tied_ != nullptr   ? tied_->take_gradient()
-                                                       : weight_.take_gradient(outputs_);
+                                  : tied_ != nullptr   ? tied_->weights().take_gradient()
+                                                       : weight_.take_gradient();
   const CrossEntropyGradients gradients{.scale = options_->gradient_scale,
                                         .dx = dx,
                                         .dweights = dweights.sums,
@@ -236,7 +220,7 @@ Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) cons
                                         .dbias = bias_.dvector()};
   const CrossEntropyLoss loss =
       cross_entropy({.x = x,
-                     .weights = tied_ != nullptr ? tied_->table() : weight_.matrix(outputs_),
+                     .weights = tied_ != nullptr ? tied_->weights().matrix() : weight_.matrix(),
                      .bias = bias_.vector(),
                      .targets = targets_,
                      .label_smoothing = options_->label_smoothing},
@@ -246,7 +230,7 @@ Loss TrainedOutput::score_labels(View<const float, 2> x, View<float, 2> dx) cons
 
 Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   const View<float, 2> scores = scores_.shaped(x.extent(0), outputs_);
-  gemm(x, transposed<const float>(weight_.matrix(outputs_)), scores, {.bias = bias_.vector()});
+  weight_.multiply(x, scores, {.bias = bias_.vector()});
   Loss loss{.scored = x.extent(0)};
   for (int64_t i = 0; i < x.extent(0); ++i) {
     const double error = double{scores(i, 0)} - double{expected_[i]};
@@ -257,7 +241,7 @@ Loss TrainedOutput::score_numbers(View<const float, 2> x, View<float, 2> dx) {
   if (dx.data() == nullptr) return loss;
   weight_.add_product(scores, x);
   if (bias_.requires_grad()) sum_rows(scores, bias_.dvector());
-  gemm(scores, weight_.matrix(outputs_), dx);
+  weight_.multiply_backward(scores, {.dx = dx});
   return loss;
 }
 

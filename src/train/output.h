@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "headwise/train/trainable_model.h"
+#include "model/attention_layer.h"
+#include "model/layers.h"
 #include "model/weight_names.h"
-#include "train/attention.h"
-#include "train/layers.h"
+#include "train/parameter_list.h"
 
 namespace headwise {
 
@@ -17,9 +19,8 @@ class TrainedOutput {
   struct Place {
     const ModelConfig& config;
     const std::string& prefix;
-    TrainedEmbedding& word;  // that the output may be tied to
-    const InitStd& init_std;
-    bool fresh;  // the checkpoint has no such layer
+    const Embedding& word;  // that the output may be tied to
+    bool fresh;             // the checkpoint has no such layer
     uint64_t& streams;
   };
 
@@ -34,9 +35,9 @@ class TrainedOutput {
 
  private:
   struct Step {
-    TrainedLinear dense;
+    Linear dense;
     Activation activation;
-    TrainedNorm norm;
+    Norm norm;
     View<const float, 2> in{};
     Rows raw{}, activated{}, normed{}, d{};
   };
@@ -55,7 +56,7 @@ class TrainedOutput {
   int64_t outputs_ = 0;
   float scale_ = 1;
   std::vector<Step> steps_;
-  const TrainedEmbedding* tied_ = nullptr;
+  const Embedding* tied_ = nullptr;
   Weights weight_, bias_;
   bool drops_input_ = false, drops_output_ = false;
   uint64_t input_stream_ = 0, output_stream_ = 0;

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "headwise/core/error.h"
-#include "model/config_families.h"
 #include "model/config_fields.h"
 #include "model/config_heads.h"
+#include "model/families/family.h"
+#include "model/families/stack_fields.h"
 
 namespace headwise {
 namespace {

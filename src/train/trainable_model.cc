@@ -15,23 +15,25 @@
 #include "io/file.h"
 #include "io/from_float.h"
 #include "model/compact_config.h"
-#include "model/head_tensors.h"
+#include "model/families/family.h"
+#include "model/parameter_table.h"
 #include "model/stack_layout.h"
+#include "model/stored_tensors.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
 #include "train/adapt.h"
 #include "train/hard_concrete.h"
 #include "train/initialise.h"
 #include "train/network.h"
-#include "train/stored_tensors.h"
-#include "train/weights.h"
+#include "train/parameter_list.h"
+#include "train/projections.h"
 
 namespace headwise {
 namespace {
 
 /// What transformers puts before the names of the base model's tensors.
 std::string usual_prefix(const ModelConfig& config) {
-  const auto& prefixes = weight_names(config.model_type).prefixes;
+  const auto& prefixes = family_of(config).names.prefixes;
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
@@ -122,28 +124,20 @@ class Loader {
         initialise(tensor, seed);
       } else {
         const TensorInfo& info = reader_.take(name, tensor.stored.shape);
-        scatter(reader_.floats(info).span(), tensor.stored);
+        scatter(reader_.floats(info).span(), tensor.stored.parts);
         dtype = info.dtype;
       }
       tensor.stored.dtype = dtype;
     }
-    for (const ParameterList::Copy& copy : declared.copies) check_copy(copy);
+    for (const auto& [name, of] : declared.copies) {
+      reader_.copy(stored(name), of.empty() ? "" : stored(of));
+    }
   }
 
  private:
   bool fits(const std::string& name, const std::vector<int64_t>& shape) const {
     const TensorInfo* const info = reader_.files().find(name);
     return info != nullptr && info->shape == shape;
-  }
-
-  void check_copy(const ParameterList::Copy& copy) {
-    const TensorInfo* const original =
-        copy.of.empty() ? nullptr : reader_.files().find(stored(copy.of));
-    if (original == nullptr) {
-      reader_.ignore(stored(copy.name));
-    } else {
-      reader_.same_as(stored(copy.name), *original);
-    }
   }
 
   WeightReader& reader_;
@@ -178,15 +172,13 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
-  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
-  declared.frozen = what.frozen;
+  ParameterList declared(
+      read_init_std(parts->config, parts->json),
+      [&](const std::string& name) { return reader.has(loader.stored(name)); }, what.frozen);
   const bool pools = parts->config.task == Task::hidden && !only_hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->network = std::make_unique<Network>(
-      parts->config, declared,
-      Network::Options{.prefix = prefix,
-                       .init_std = read_init_std(parts->config, parts->json),
-                       .fresh = adapted.fresh},
+      parts->config, declared, Network::Options{.prefix = prefix, .fresh = adapted.fresh},
       std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
   if (adapted.fresh) {
@@ -207,16 +199,16 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   parts->config = parse_config(config_json, "config.json");
   check_trainable(parts->config);
   parts->prefix = usual_prefix(parts->config);
-  ParameterList declared([](const std::string&) { return false; });
+  ParameterList declared(read_init_std(parts->config, config_json),
+                         [](const std::string&) { return false; });
   parts->network = std::make_unique<Network>(
-      parts->config, declared,
-      Network::Options{.prefix = parts->prefix,
-                       .init_std = read_init_std(parts->config, config_json),
-                       .fresh = true},
+      parts->config, declared, Network::Options{.prefix = parts->prefix, .fresh = true},
       Similarity());
   for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
   if (options.same_heads) {
-    for (TrainedAttention* attention : parts->network->attentions()) attention->make_heads_equal();
+    for (const AttentionLayer* layer : parts->network->attentions()) {
+      make_heads_equal(layer->attention().weights());
+    }
   }
   parts->finish(declared);
   return TrainableModel(std::move(parts));
@@ -296,11 +288,11 @@ void TrainableModel::fold_gates() {
     throw Error({.what = "the model learns no gates", .where = "fold_gates"});
   }
   const std::vector<float> gates = learned_gates();
-  const std::map<std::string, HeadTensor> with_heads = head_tensors(config(), parts_->prefix);
+  const ParameterTable table(config(), {.prefix = parts_->prefix});
   for (const StoredTensor& tensor : parts_->tensors) {
-    const auto found = with_heads.find(tensor.name);
-    if (found == with_heads.end()) continue;
-    scatter(parts_->multiplied(tensor, found->second, gates), tensor);
+    const ParameterTensor* const found = table.find(tensor.name);
+    if (found == nullptr || !found->heads) continue;
+    scatter(parts_->multiplied(tensor, *found->heads, gates), tensor.parts);
   }
   parts_->parameters.pop_back();
   parts_->gates.reset();
@@ -318,10 +310,11 @@ std::span<const StoredTensor> TrainableModel::tensors() const { return parts_->t
 
 std::vector<double> TrainableModel::head_gradient_norms() const {
   std::vector<double> norms(heads());
-  const std::vector<TrainedAttention*> layers = parts_->network->attentions();
+  const std::vector<const AttentionLayer*> layers = parts_->network->attentions();
   for (size_t i = 0; i < layers.size(); ++i) {
     const AttentionSite& site = attentions()[i];
-    layers[i]->gradient_norms(std::span(norms).subspan(site.first, site.heads.size()));
+    headwise::head_gradient_norms(*layers[i]->gradients(),
+                                  std::span(norms).subspan(site.first, site.heads.size()));
   }
   return norms;
 }
@@ -370,18 +363,18 @@ void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
   make_folder(folder);
   const std::vector<float> values = gates ? gates->gates() : std::vector<float>();
   const std::string text = gates ? compact_config(json, config, network->sites(), values) : json;
-  std::map<std::string, HeadTensor> before, after;
+  ParameterTable before, after;
   if (gates) {
-    before = head_tensors(config, prefix);
-    after = head_tensors(parse_config(text, "config.json", config_options), prefix);
+    before = ParameterTable(config, {.prefix = prefix});
+    after = ParameterTable(parse_config(text, "config.json", config_options), {.prefix = prefix});
   }
   std::vector<CutTensor> contents;
   std::vector<TensorToWrite> to_write;
   for (const StoredTensor& tensor : tensors) {
-    const auto heads = before.find(tensor.name);
-    contents.push_back(heads == before.end()
+    const ParameterTensor* const whole = before.find(tensor.name);
+    contents.push_back(whole == nullptr || !whole->heads
                            ? CutTensor{.shape = tensor.shape, .bytes = bytes_of(tensor)}
-                           : gated(tensor, heads->second, after.at(tensor.name), values));
+                           : gated(tensor, *whole->heads, *after.find(tensor.name)->heads, values));
     to_write.push_back({.name = tensor.name,
                         .dtype = tensor.dtype,
                         .shape = contents.back().shape,

@@ -1,7 +1,6 @@
 // Somebody else's program that uses the installed headwise: how spread is the attention of a random
 // head?
-#include <headwise/core/random.h>
-#include <headwise/kernels/attention.h>
+#include <headwise/headwise.h>
 
 #include <cstdio>
 

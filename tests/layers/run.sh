@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [FOLDER]: whether the layers of the project in FOLDER (this one) include only layers below them. Prints every
-# include that does not. Tests may include anything.
+# include that does not. Tests may include anything. Also, headwise.h includes every public header but those of kernels.
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 
@@ -53,3 +53,10 @@ find src include apps -name '*.h' -o -name '*.cc' -o -name '*.in' | grep -vE '_t
       if (edges == 0) { print "no includes found"; bad = 1 }
       exit bad
     }'
+
+all=include/headwise/headwise.h
+if [[ -f $all ]]; then
+  diff <(sed -n 's/^#include "\(.*\)"$/\1/p' $all) \
+    <(cd include && find headwise -name '*.h' | grep -v -e ^headwise/kernels/ -e ^headwise/headwise.h | LC_ALL=C sort) ||
+    { echo "$all: not the public headers, sorted"; exit 1; }
+fi

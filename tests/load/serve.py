@@ -5,7 +5,8 @@ usage: serve.py PROGRAM MODEL [--clients 200] [--seconds 60] [--json]
 
 Of every ten clients eight look at texts, most with gates, one asks about the model and the page, and one is slow:
 it opens a connection, sends part of a request and goes away. Who is told to come again (503) waits as long as it
-was told. Fails if anything else than 200 and 503 comes, or if the server does not end well.
+was told. Beside them one page, which has a name, looks at a text, waits a second and looks again: it has a fair share.
+Fails if anything else than 200 and 503 comes, if the page gets anything but 200, or if the server does not end well.
 """
 import argparse
 import asyncio
@@ -29,11 +30,11 @@ def memory(process):
     return 0
 
 
-async def ask(port, method, path, body=b""):
+async def ask(port, method, path, body=b"", headers=""):
     """Status, seconds to wait before asking again, and the body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = await reader.read()
         while chunk := await reader.read():
             answer += chunk
@@ -57,7 +58,8 @@ class Load:
         self.port, self.heads, self.end = port, heads, end
         self.counts = collections.Counter()
         self.errors = collections.Counter()
-        self.seconds = []
+        self.seconds, self.page_seconds = [], []
+        self.page_statuses = collections.Counter()
 
     async def client(self, number):
         draw = random.Random(number)
@@ -74,6 +76,15 @@ class Load:
             except (OSError, ValueError, IndexError) as error:
                 self.errors[f"{type(error).__name__}: {error}"] += 1
                 await asyncio.sleep(0.1)
+
+    async def page(self):
+        body = json.dumps({"text": " ".join(WORDS)}).encode()
+        while time.monotonic() < self.end:
+            begin = time.monotonic()
+            status, _, _ = await ask(self.port, "POST", "/api/look", body, "Headwise-Page: one\r\n")
+            self.page_statuses[status] += 1
+            self.page_seconds.append(time.monotonic() - begin)
+            await asyncio.sleep(1)
 
     async def count(self, kind, method, path, body=b""):
         begin = time.monotonic()
@@ -99,7 +110,7 @@ async def run(options, port, process):
     before = memory(process)
     load = Load(port, heads, time.monotonic() + options.seconds)
     middle = asyncio.create_task(at_half(options, process))
-    await asyncio.gather(*(load.client(n) for n in range(options.clients)))
+    await asyncio.gather(*(load.client(n) for n in range(options.clients)), load.page())
     half = await middle
     return load, before, half, memory(process)
 
@@ -133,6 +144,8 @@ def main():
         "pages": load.counts["page", 200],
         "asked_to_come_again": load.counts["look", 503] + load.counts["page", 503],
         "slow": load.counts["slow", "closed"],
+        "the_page": {str(status): n for status, n in load.page_statuses.items()},
+        "slowest_of_the_page": round(max(load.page_seconds), 3),
         "other": {f"{kind} {status}": n for (kind, status), n in load.counts.items() if status not in (200, 503, "closed")},
         "errors": dict(load.errors),
         "median_seconds": round(times[len(times) // 2], 3),
@@ -145,7 +158,7 @@ def main():
     else:
         for name, value in result.items():
             print(f"{name:<20} {value}")
-    sys.exit(0 if code == 0 and not result["other"] and not result["errors"] else 1)
+    sys.exit(0 if code == 0 and not result["other"] and not result["errors"] and list(load.page_statuses) == [200] else 1)
 
 
 main()

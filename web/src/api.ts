@@ -72,12 +72,18 @@ const words_of = (error: any): string =>
           .join("; ");
 export { words_of as error_words };
 
+// The server gives pages fair turns, and knows this one by its name.
+const page_name = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
+  byte.toString(16).padStart(2, "0"),
+).join("");
+
 async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const answer = await fetch(path, {
     method,
     signal,
     cache: "no-store",
-    ...(body === undefined ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
+    headers: { "Headwise-Page": page_name, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    body: body === undefined ? undefined : JSON.stringify(body),
   });
   const value = await answer.json().catch(() => null);
   if (!answer.ok)

@@ -108,6 +108,7 @@ struct ModelConfig {
   bool parallel = false;  // attention and feed-forward read the same input (GPT-NeoX)
   bool qk_norm = false;   // queries and keys are normalised per head (Qwen3)
   bool projection_bias = true, output_bias = true, feed_forward_bias = true;
+  bool key_bias = true, value_bias = true;  // with projection_bias: not of queries alone
   bool glu = false;  // the feed-forward layer: down(activation(gate(x)) * up(x))
   Activation activation = Activation::gelu;
 
@@ -117,6 +118,7 @@ struct ModelConfig {
   bool tied = true;               // the output layer is the input embedding
   bool shared_embeddings = true;  // encoder and decoder have the same embedding
   float output_scale = 1;         // of hidden states before a tied output layer (T5)
+  bool translates = false;        // text to text is translation (Marian)
 
   std::vector<std::string> labels{};
   bool regression = false;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,15 +118,35 @@ struct LoadOptions {
 
 /// State of step-by-step decoding: the encoded source and the key/value caches.
 class DecoderState;
+class Model;
+class ModelSource;
 class PatchedForward;
+class Tokenizer;
 
+/// A model by its folder, or by its id in the local Hugging Face cache (see find_model), and its
+/// tokenizer. Throws Error if one of them cannot be read.
+Model load(const std::string& folder_or_id, const LoadOptions& options = {});
+
+/// Weights, config and tokenizer, and where they are from.
 class Model {
  public:
-  /// A folder with config.json and safetensors.
+  /// A folder with config.json and safetensors. The tokenizer is read when it is asked for.
   static Model load(const std::filesystem::path& folder, const LoadOptions& options = {});
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
   ~Model();
+
+  const std::filesystem::path& folder() const;  // that it was loaded from
+  /// The last part of the folder's path, or the id that it was loaded by.
+  const std::string& name() const;
+  const LoadOptions& load_options() const;  // that it was loaded with
+
+  /// Null: the folder has none.
+  const Tokenizer* tokenizer() const;
+
+  /// SHA-256 of the files with weights, computed when it is first asked for: all of them are read.
+  /// `check` is called now and then, and may throw to stop.
+  const std::string& hash(const std::function<void()>& check = {}) const;
 
   const ModelConfig& config() const;
   std::span<const AttentionSite> attentions() const;
@@ -177,9 +198,11 @@ class Model {
 
  private:
   friend class PatchedForward;  // src/model/patched_forward.h
+  friend Model headwise::load(const std::string& folder_or_id, const LoadOptions& options);
   struct Parts;
-  explicit Model(std::unique_ptr<Parts> parts);
+  Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source);
   std::unique_ptr<Parts> parts_;
+  std::unique_ptr<ModelSource> source_;
 };
 
 class DecoderState {

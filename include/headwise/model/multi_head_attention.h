@@ -36,6 +36,7 @@ struct MultiHeadAttentionConfig {
   std::optional<int64_t> value_dim{};     // Dv; D unless given
   std::optional<int64_t> source_width{};  // Cs; given: cross attention
   bool projection_bias = true;
+  bool key_bias = true, value_bias = true;  // with projection_bias; without, these stay 0
   bool output_bias = true;
   std::vector<int32_t> kv_head{};      // [H], each query head's key/value head; empty: h * K / H.
                                        // Pruning leaves uneven groups, which need it.
@@ -48,6 +49,7 @@ struct MultiHeadAttentionConfig {
 struct MultiHeadAttentionShape {
   int64_t C = 0, Cs = 0, H = 0, K = 0, D = 0, Dv = 0;
   bool cross = false, projection_bias = true, output_bias = true;
+  bool key_bias = true, value_bias = true;
   std::vector<int32_t> kv_head{};
   std::vector<FixedPattern> fixed{};
   int64_t key_heads = 0;  // the first of the K: those that have keys
@@ -174,7 +176,7 @@ class MultiHeadAttention {
 
   /// Where gradients of weights are added, made by weights().zeros(); null: they are left out.
   struct WeightGradients {
-    MultiHeadAttentionWeights* to = nullptr;
+    const MultiHeadAttentionWeights* to = nullptr;
     bool matrices = true, biases = true;  // which of them are wanted
     bool grad_is_zero = false;            // gradients of matrices are all 0 and may be overwritten
 

@@ -1,0 +1,78 @@
+// Marian (OPUS-MT).
+#include <cmath>
+
+#include "model/families/family.h"
+#include "model/families/stack_fields.h"
+
+namespace headwise {
+namespace {
+
+// Far above any model; what it bounds is laid out before a tensor is seen.
+constexpr int64_t kMostComputedPositions = 1 << 16;
+
+void read_marian(ConfigFields& fields, ModelConfig& config) {
+  config.width = config.embedding_width = fields.size("d_model");
+  config.vocabulary = fields.size("vocab_size");
+  config.decoder_vocabulary = fields.size("decoder_vocab_size", config.vocabulary);
+  config.epsilon = 1e-5f;  // fixed in the architecture
+  config.activation = fields.activation("activation_function", "gelu");
+  config.positions = PositionKind::sinusoidal;
+  config.max_positions = fields.size_at_most("max_position_embeddings", kMostComputedPositions);
+  if (fields.boolean("scale_embedding", false)) {
+    config.embedding_scale = std::sqrt(static_cast<float>(config.width));
+  }
+  config.shared_embeddings = fields.boolean("share_encoder_decoder_embeddings", true);
+  fields.must_be("is_decoder", false);
+  fields.must_be("add_final_layer_norm", false);
+  fields.must_be("normalize_before", false);
+  fields.must_be("normalize_embedding", false);
+  fields.must_be("static_position_embeddings", true);
+  fields.use("num_hidden_layers");  // repeats encoder_layers
+  config.encoder = read_stack(fields, config, {"encoder_layers", "encoder_attention_heads"}, false);
+  config.encoder.intermediate = fields.size("encoder_ffn_dim");
+  config.decoder = read_stack(fields, config, {"decoder_layers", "decoder_attention_heads"}, true);
+  config.decoder.intermediate = fields.size("decoder_ffn_dim");
+  config.decoder.cross.resize(config.decoder.layers());
+  config.translates = true;
+}
+
+WeightNames marian_names() {
+  const StackNames both = {.self = {.query = "self_attn.q_proj",
+                                    .key = "self_attn.k_proj",
+                                    .value = "self_attn.v_proj",
+                                    .output = "self_attn.out_proj",
+                                    .norm = "self_attn_layer_norm"},
+                           .up = "fc1",
+                           .down = "fc2",
+                           .feed_forward_norm = "final_layer_norm"};
+  WeightNames names{
+      .prefixes = {"model."}, .encoder = both, .decoder = both, .shared_word = "shared"};
+  names.encoder.layer = "encoder.layers.{}.";
+  names.encoder.word = "encoder.embed_tokens";
+  names.encoder.position = "encoder.embed_positions";
+  names.decoder.layer = "decoder.layers.{}.";
+  names.decoder.word = "decoder.embed_tokens";
+  names.decoder.position = "decoder.embed_positions";
+  names.decoder.cross = {.query = "encoder_attn.q_proj",
+                         .key = "encoder_attn.k_proj",
+                         .value = "encoder_attn.v_proj",
+                         .output = "encoder_attn.out_proj",
+                         .norm = "encoder_attn_layer_norm"};
+  return names;
+}
+
+TaskNames marian_output(const ModelConfig&, const std::string&) {
+  return {.output = "lm_head", .bias = "final_logits_bias", .bias_is_buffer = true, .tied = true};
+}
+
+}  // namespace
+
+Family marian_family() {
+  return {.type = "marian",
+          .name = "Marian",
+          .read = read_marian,
+          .classes = {{"Model", Task::hidden}, {"MTModel", Task::seq2seq_lm, marian_output}},
+          .names = marian_names()};
+}
+
+}  // namespace headwise

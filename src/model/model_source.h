@@ -1,0 +1,42 @@
+// Where a model is from, and what is read from there when it is first asked for.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "headwise/model/model.h"
+#include "headwise/text/tokenizer.h"
+
+namespace headwise {
+
+/// Several threads may ask at once.
+class ModelSource {
+ public:
+  ModelSource() = default;
+  ModelSource(std::filesystem::path folder, LoadOptions options);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::string& name() const { return name_; }
+  const LoadOptions& load_options() const { return options_; }
+
+  const Tokenizer* tokenizer() const;
+  const std::string& hash(const std::function<void()>& check) const;
+
+  void set_name(std::string name) { name_ = std::move(name); }
+  void set_tokenizer(std::optional<Tokenizer> tokenizer);
+
+ private:
+  std::filesystem::path folder_;
+  std::string name_;
+  LoadOptions options_;
+
+  mutable std::mutex mutex_;
+  mutable bool tokenizer_is_read_ = false;
+  mutable std::optional<Tokenizer> tokenizer_;
+  mutable std::string hash_;  // empty: not computed
+};
+
+}  // namespace headwise
