@@ -14,9 +14,9 @@
 #include "headwise/model/model.h"
 #include "io/io_testing.h"
 #include "model/head_tensors.h"
+#include "model/stored_tensors.h"
 #include "train/hard_concrete.h"
 #include "train/head_log.h"
-#include "train/stored_tensors.h"
 #include "train_testing.h"
 
 namespace headwise {

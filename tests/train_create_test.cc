@@ -11,7 +11,7 @@
 #include "headwise/kernels/adamw.h"
 #include "headwise/model/model.h"
 #include "io/io_testing.h"
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 #include "train_testing.h"
 
 namespace headwise {

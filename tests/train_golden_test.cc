@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "headwise/kernels/adamw.h"
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 #include "train_testing.h"
 
 namespace headwise {

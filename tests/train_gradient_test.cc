@@ -13,7 +13,7 @@
 #include "headwise/core/random.h"
 #include "headwise/model/model.h"
 #include "io/io_testing.h"
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 #include "train_testing.h"
 
 namespace headwise {
@@ -81,7 +81,7 @@ class Check {
         std::vector<float> moved = values;
         for (size_t i = 0; i < moved.size(); ++i)
           moved[i] += static_cast<float>(step) * direction[i];
-        scatter(moved, tensor);
+        scatter(moved, tensor.parts);
         return model_.evaluate(batch_, options_).loss;
       };
       expect_slope(tensor.name, expected, at);

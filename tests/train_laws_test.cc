@@ -12,7 +12,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/model/model.h"
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 #include "train_testing.h"
 
 namespace headwise {

@@ -27,6 +27,7 @@
 #include "headwise/model/multi_head_attention.h"
 #include "headwise/model/score.h"
 #include "headwise/model/sentence_embedding.h"
+#include "headwise/model/stored_tensor.h"
 #include "headwise/model/summary.h"
 #include "headwise/observe/compare_heads.h"
 #include "headwise/observe/corpus.h"

@@ -1,70 +1,48 @@
 // A block of a transformer: self attention, cross attention where there is one, feed-forward, with
-// their norms and residuals in the order that the architecture has.
+// norms and residuals in the order that the architecture has. It runs in place, and is trained with
+// a tape.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "headwise/kernels/kv_cache.h"
-#include "headwise/kernels/rotary.h"
-#include "headwise/model/model.h"
-#include "headwise/model/multi_head_attention.h"
+#include "model/attention_layer.h"
+#include "model/families/family.h"
 #include "model/layers.h"
-#include "model/routed_attention.h"
 
 namespace headwise {
 
-/// An attention with its config, norms and bias table.
-struct AttentionLayer {
-  AttentionConfig config{};
-  const AttentionSite* site = nullptr;
-  MultiHeadAttention attention;
-  Norm norm{};
-  Norm query_norm{}, key_norm{};            // per head, or none
-  Buffer relative_table{};                  // [H, buckets], or none
-  std::optional<RoutedAttention> routed{};  // a mixture of heads
-};
-
 /// Memory of a pass, reused by all blocks.
 struct BlockScratch {
-  Buffer normed, second, some, projected;
-  MultiHeadAttention::Pass pass, cross_pass;
-  RoutedAttention::Scratch routing;
+  AttentionScratch attention;
   FeedForward::Scratch feed_forward;
-  RotaryTable rotary;
-};
-
-/// The input that all blocks of a stack share in one pass.
-struct BlockInput {
-  std::span<const int64_t> offsets{};    // of texts among the rows
-  std::span<const int64_t> positions{};  // [T], of rows in their texts
-  std::span<const int32_t> buckets{};    // of relative distances, or none
-  // Cross attention: rows grouped by the source that they ask, and the sources.
-  std::span<const int64_t> cross_offsets{};
-  std::span<const int64_t> source_offsets{};
-  View<const float, 2> source{};  // none: already projected
-  const ForwardOptions* options = nullptr;
-  bool whole = true;  // otherwise what follows the last attention of all is left out
-};
-
-/// Keys and values kept between decoding steps: of the text so far and of the source.
-struct BlockKvCache {
-  KvCache self;
-  MultiHeadAttention::Pass cross{};
+  Rows normed, second, some;
+  // With a tape.
+  Rows branch, dbranch, dinner, second_dinner;
+  Rows picked, spread;  // if only some rows are wanted
 };
 
 class Block {
  public:
-  Block(const ModelConfig& config, bool causal, AttentionLayer self,
-        std::vector<AttentionLayer> cross, FeedForward feed_forward, Norm norm)
-      : place_(config.norm_place),
-        parallel_(config.parallel),
-        causal_(causal),
-        self_(std::move(self)),
-        cross_(std::move(cross)),
-        feed_forward_(std::move(feed_forward)),
-        norm_(std::move(norm)) {}
+  /// What backward needs of a pass.
+  struct Tape {
+    View<const float, 2> x;
+    AttentionLayer::Tape self, cross;
+    FeedForward::Tape feed_forward;
+    // Of each sublayer: the norm of its input or the sum before the norm, and what leaves it.
+    Rows self_inner, self_out, cross_inner, cross_out, inner, out;
+  };
+  struct Place {
+    const ModelConfig& config;
+    Side side;
+    int64_t layer;
+    std::span<const AttentionSite> sites;
+    const StackNaming& naming;
+    uint64_t& streams;  // of random numbers: the next one that is free
+  };
+
+  Block(WeightSource& source, const Place& place);
 
   /// Updates the residual stream x [T, C] in place. With a cache, the rows are the newest of their
   /// sequences.
@@ -86,7 +64,8 @@ class Block {
   void finish(AttentionKind attended, View<float, 2> sum, const BlockInput& input,
               BlockScratch& scratch) const;
   static View<float, 3> heads_of(AttentionKind which, const BlockScratch& scratch) {
-    return which == AttentionKind::self ? scratch.pass.z : scratch.cross_pass.z;
+    const AttentionScratch& of = scratch.attention;
+    return which == AttentionKind::self ? of.pass.z : of.cross_pass.z;
   }
 
   /// out [R, C]: what leaves the block at some rows of x [T, C], which stays as it is. `some` is
@@ -94,39 +73,72 @@ class Block {
   void forward_rows(View<const float, 2> x, const BlockInput& input, std::span<const int64_t> rows,
                     const BlockInput& some, BlockScratch& scratch, View<float, 2> out) const;
 
-  const AttentionLayer& self() const { return self_; }
-  const AttentionLayer* cross() const { return cross_.empty() ? nullptr : &cross_.front(); }
+  /// With a tape: x [T, C], which the caller keeps until backward. Gives the rows after the block,
+  /// in the tape: all, or the wanted ones.
+  View<float, 2> forward(View<const float, 2> x, const BlockInput& input, Tape& tape,
+                         BlockScratch& scratch) const;
+  /// d, the gradient of what the block gave, is used up. Gives that of its input [T, C]: in d, or
+  /// in the scratch if only some rows were wanted.
+  View<float, 2> backward(View<float, 2> d, const BlockInput& input, Tape& tape,
+                          BlockScratch& scratch) const;
+
+  /// Whether it can leave out what is behind the attention for rows that are not wanted.
+  bool narrows() const { return !parallel_ && attentions_.size() == 1; }
+  /// The losses that spread rows over routed heads, of what the tape has.
+  double balance_loss(const Tape& tape) const;
+  bool requires_grad() const;
+
+  /// Its attentions: self, then cross if there is one.
+  std::span<const AttentionLayer> attentions() const { return attentions_; }
+  const AttentionLayer& self() const { return attentions_.front(); }
+  const AttentionLayer* cross() const {
+    return attentions_.size() > 1 ? &attentions_.back() : nullptr;
+  }
 
  private:
-  /// out by the epilogue = attention of x.
-  void attend_self(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                   BlockKvCache* kv_cache, View<float, 2> out, const Epilogue& epilogue) const;
-  void attend_rows(View<const float, 2> x, const BlockInput& input, View<const float, 2> x_rows,
-                   const BlockInput& some, BlockScratch& scratch, View<float, 2> out,
-                   const Epilogue& epilogue) const;
-  void attend_cross(View<const float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                    BlockKvCache* kv_cache, View<float, 2> out, const Epilogue& epilogue) const;
+  /// What is around a branch of the residual stream.
+  struct Around {
+    Norm norm;
+    uint64_t stream = 0;  // of its dropout
+    bool drops = true;
+  };
 
-  /// How rows attend to those of their text.
-  Attention self_attention(const BlockInput& input) const;
-  /// What is done to queries and keys at these positions before they attend.
-  void apply_qk_norm_rope(View<float, 3> heads, const Norm& norm,
-                          std::span<const int64_t> positions, const RotaryTable& rotary) const;
-  /// From what leaves self attention to what leaves cross attention, if there is one.
-  void cross_attention(View<float, 2> x, const BlockInput& input, BlockScratch& scratch,
-                       BlockKvCache* kv_cache) const;
+  size_t index_of(AttentionKind kind) const { return kind == AttentionKind::self ? 0 : 1; }
 
   /// x = x + f(norm(x)), or norm(x + f(x)); f writes to a matrix by an epilogue.
   template <class F>
   void residual(View<float, 2> x, const Norm& norm, BlockScratch& scratch, const F& f) const;
+  void attention_sublayer(size_t which, View<float, 2> x, const BlockInput& input,
+                          BlockScratch& scratch, BlockKvCache* kv_cache) const;
+
+  Dropout dropout_of(const Around& around, const BlockInput& input) const;
+  Dropout inside(const BlockInput& input) const;
+  /// `to` = x + dropout(branch(from)); branch writes to a matrix by an epilogue.
+  template <class Branch>
+  void add_branch(View<const float, 2> from, View<const float, 2> x, const Dropout& drop,
+                  View<float, 2> to, BlockScratch& scratch, const Branch& branch) const;
+  /// `kept`: x, or the rows of it that the branch gives.
+  template <class Branch>
+  View<float, 2> forward(View<const float, 2> x, View<const float, 2> kept, const Around& around,
+                         const BlockInput& input, Rows& inner, Rows& out, BlockScratch& scratch,
+                         const Branch& branch) const;
+  template <class Branch>
+  View<float, 2> backward(View<float, 2> d, View<const float, 2> x, const Around& around,
+                          const BlockInput& input, const Rows& inner, BlockScratch& scratch,
+                          const Branch& branch) const;
+  View<float, 2> forward_parallel(View<const float, 2> x, const BlockInput& input, Tape& tape,
+                                  BlockScratch& scratch) const;
+  View<float, 2> backward_parallel(View<float, 2> d, const BlockInput& input, Tape& tape,
+                                   BlockScratch& scratch) const;
 
   NormPlace place_;
   bool parallel_;
-  bool causal_;
-  AttentionLayer self_;
-  std::vector<AttentionLayer> cross_;  // one or none
+  DropoutPlaces dropouts_;
+  std::vector<AttentionLayer> attentions_;  // self, then cross
+  std::vector<Around> around_attentions_;
   FeedForward feed_forward_;
-  Norm norm_;  // of feed-forward
+  Around around_feed_forward_;
+  uint64_t inside_stream_ = 0;
 };
 
 }  // namespace headwise

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "headwise/core/error.h"
@@ -105,11 +104,11 @@ Activations Model::Parts::run(const Stack& stack, const TokenBatch& batch, Block
   input.positions = positions;
   if (dynamic_ntk) {
     BlockScratch own;
-    own.rotary = dynamic_ntk_rotary(batch.rows());
+    own.attention.rotary = dynamic_ntk_rotary(batch.rows());
     return stack.forward(batch, input, own, kv_caches);
   }
   Lease lease(*this);
-  grow_rotary(lease.scratch(), positions);
+  stack.grow_rotary(lease.scratch().attention, positions);
   return stack.forward(batch, input, lease.scratch(), kv_caches);
 }
 
@@ -141,15 +140,6 @@ Activations Model::Parts::run_apart(const Stack& stack, const TokenBatch& batch,
 
 RotaryTable Model::Parts::dynamic_ntk_rotary(int64_t length) const {
   return RotaryTable(length, dynamic_frequencies(config.rotary, config.max_positions, length));
-}
-
-void Model::Parts::grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const {
-  if (config.positions != PositionKind::rotary || positions.empty()) return;
-  const int64_t needed = std::ranges::max(positions) + 1;
-  if (scratch.rotary.positions() >= needed) return;
-  const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed)));
-  scratch.rotary =
-      RotaryTable(room, config.rotary.inverse_frequencies, config.rotary.attention_factor);
 }
 
 struct DecoderState::Parts {
@@ -205,12 +195,17 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
   if (!TaskHead::was_saved(config, prefix, reader)) parts->config.task = Task::hidden;
-  if (config.encoder.layers() > 0) {
-    parts->encoder = Stack(config, Side::encoder, prefix, parts->sites, reader);
-  }
-  if (config.decoder.layers() > 0) {
-    parts->decoder = Stack(config, Side::decoder, prefix, parts->sites, reader);
-  }
+  uint64_t streams = 0;
+  const auto stack = [&](Side side, const Embedding* shared_word) {
+    return Stack(reader, {.config = config,
+                          .side = side,
+                          .prefix = prefix,
+                          .sites = parts->sites,
+                          .shared_word = shared_word,
+                          .streams = streams});
+  };
+  if (config.encoder.layers() > 0) parts->encoder = stack(Side::encoder, nullptr);
+  if (config.decoder.layers() > 0) parts->decoder = stack(Side::decoder, &parts->encoder.word());
   const Stack& last = config.decoder.layers() > 0 ? parts->decoder : parts->encoder;
   parts->head = TaskHead(config, prefix, last.word(), reader);
   reader.finish();
@@ -228,7 +223,7 @@ const MultiHeadAttention& Model::layer(int64_t site) const {
   const AttentionSite& at = parts_->sites[site];
   const Stack& stack = at.side == Side::encoder ? parts_->encoder : parts_->decoder;
   const Block& block = stack.blocks()[at.layer];
-  return at.kind == AttentionKind::cross ? block.cross()->attention : block.self().attention;
+  return (at.kind == AttentionKind::cross ? *block.cross() : block.self()).attention();
 }
 
 Activations Model::forward(const TokenBatch& batch, const ForwardOptions& options) const {
@@ -300,7 +295,7 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
   auto state = std::make_unique<DecoderState::Parts>();
   state->lengths.resize(texts);
   for (const Block& block : parts_->decoder.blocks()) {
-    const MultiHeadAttentionShape& s = block.self().attention.shape();
+    const MultiHeadAttentionShape& s = block.self().attention().shape();
     state->kv_caches.push_back({.self = KvCache({.sequences = texts,
                                                  .capacity = capacity,
                                                  .kv_heads = s.K,
@@ -316,7 +311,7 @@ DecoderState Model::start(int64_t texts, int64_t capacity, const TokenBatch& sou
     state->source_offsets = source.offsets;
     const Activations encoded = parts_->run_first(source, options, true);
     for (size_t layer = 0; layer < state->kv_caches.size(); ++layer) {
-      parts_->decoder.blocks()[layer].cross()->attention.project_source(
+      parts_->decoder.blocks()[layer].cross()->attention().project_source(
           encoded.rows, state->kv_caches[layer].cross);
     }
   }

@@ -60,7 +60,6 @@ struct Model::Parts {
   }
   /// The angles of such a text.
   RotaryTable dynamic_ntk_rotary(int64_t length) const;
-  void grow_rotary(BlockScratch& scratch, std::span<const int64_t> positions) const;
 };
 
 }  // namespace headwise

@@ -54,8 +54,7 @@ class PatchedForward::Run {
     }
     wanted_ = some_rows(*stages_.back().batch, batch.rows);
     const Block& last = stages_.back().stack->blocks().back();
-    const bool routed =
-        last.self().routed || (last.cross() != nullptr && last.cross()->routed.has_value());
+    const bool routed = std::ranges::any_of(last.attentions(), &AttentionLayer::is_routed);
     some_wanted_ = wanted_.rows() < stages_.back().all.rows();
     in_last_block_ = some_wanted_ && !routed;
     set_rotary();
@@ -127,14 +126,16 @@ class PatchedForward::Run {
   }
 
   void set_rotary() {
-    RotaryTable& rotary = pass_.scratch_.rotary;
+    RotaryTable& rotary = pass_.scratch_.attention.rotary;
     if (std::exchange(pass_.dynamic_ntk_, parts_.needs_dynamic_ntk(stages_[0].longest)))
       rotary = {};
     if (pass_.dynamic_ntk_) {
       rotary = parts_.dynamic_ntk_rotary(stages_[0].longest);
       return;
     }
-    for (const Stage& stage : stages_) parts_.grow_rotary(pass_.scratch_, stage.all.positions);
+    for (const Stage& stage : stages_) {
+      stage.stack->grow_rotary(pass_.scratch_.attention, stage.all.positions);
+    }
   }
 
   /// The model itself, and the variants that begin on its way.
@@ -149,7 +150,7 @@ class PatchedForward::Run {
     options.observer = &nobody;
     const BlockInput input{.offsets = stage.batch->offsets,
                            .positions = stage.all.positions,
-                           .buckets = stage.stack->buckets(),
+                           .relative = stage.stack->relative(),
                            .cross_offsets = stage.batch->offsets,
                            .source_offsets = stages_[0].batch->offsets,
                            .source = source,
@@ -239,7 +240,7 @@ class PatchedForward::Run {
     const Stack& stack = stop.side == Side::encoder ? parts_.encoder : parts_.decoder;
     const Block& block = stack.blocks()[stop.layer];
     const MultiHeadAttention& attention =
-        (stop.kind == AttentionKind::self ? block.self() : *block.cross()).attention;
+        (stop.kind == AttentionKind::self ? block.self() : *block.cross()).attention();
     const View<const float, 2> weights = attention.weights().output();  // [C, H Dv]
     const int64_t T = sum.extent(0), C = sum.extent(1), Dv = z.extent(2);
     const View<float, 2> delta = room_for(pass_.delta_, T, Dv);
@@ -298,7 +299,7 @@ class PatchedForward::Run {
     later.lay_out(sequences, rows.sequences(), V, by_text);
     BlockInput input{.offsets = sequences.offsets,
                      .positions = sequences.positions,
-                     .buckets = stage.stack->buckets(),
+                     .relative = stage.stack->relative(),
                      .cross_offsets = sequences.groups,
                      .source_offsets = stages_[0].batch->offsets,
                      .source = source,
@@ -370,7 +371,7 @@ class PatchedForward::Run {
     later.lay_out(sequences, stage.all.sequences(), V, false);
     const BlockInput input{.offsets = sequences.offsets,
                            .positions = sequences.positions,
-                           .buckets = stage.stack->buckets(),
+                           .relative = stage.stack->relative(),
                            .cross_offsets = sequences.offsets,
                            .source_offsets = source_sequences.offsets,
                            .source = source,

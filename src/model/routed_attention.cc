@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "headwise/kernels/softmax.h"
-#include "model/routing.h"
-
 namespace headwise {
 namespace {
 
@@ -78,15 +75,11 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
 
 }  // namespace
 
-RoutedAttention::RoutedAttention(const MultiHeadAttention& all, RoutingConfig routing,
-                                 View<const float, 2> router)
-    : routing_(std::move(routing)),
-      router_(router),
-      always_(unrouted(all.shape().H, routing_)),
-      shared_(layer_of(all, always_)) {
+RoutedAttention::RoutedAttention(const MultiHeadAttention& all, const RoutingConfig& routing)
+    : always_(unrouted(all.shape().H, routing)), shared_(layer_of(all, always_)) {
   const MultiHeadAttentionShape& s = all.shape();
   const MultiHeadAttentionWeights& w = all.weights();
-  for (const int32_t index : routing_.heads) {
+  for (const int32_t index : routing.heads) {
     if (index < 0) continue;
     Head head{.index = index,
               .kv = static_cast<int32_t>(s.kv_of(index)),
@@ -98,18 +91,6 @@ RoutedAttention::RoutedAttention(const MultiHeadAttention& all, RoutingConfig ro
     }
     heads_.push_back(std::move(head));
   }
-}
-
-View<const float, 2> RoutedAttention::choose(View<const float, 2> x, const Attention& params,
-                                             Scratch& scratch) const {
-  const int64_t T = x.extent(0), R = router_.outputs();
-  const int64_t H = std::ssize(always_) + std::ssize(heads_);
-  const View<float, 2> p(scratch.likelihoods.at_least(T * R), {T, R});
-  linear(x, router_, p);
-  softmax(p);
-  const View<float, 2> gates(scratch.gates.at_least(T * H), {T, H});
-  choose_heads(routing_, p, params, gates);
-  return gates;
 }
 
 View<const float, 2> RoutedAttention::shared_gates(View<const float, 2> gates,

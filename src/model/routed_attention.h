@@ -18,7 +18,7 @@ namespace headwise {
 class RoutedAttention {
  public:
   struct Scratch {
-    Buffer likelihoods, gates, shared_gates;
+    Buffer shared_gates;
     Buffer x, queries, z, out, head_gates;  // of the rows of one head
   };
   /// What is done to queries before they attend, at these positions.
@@ -27,17 +27,11 @@ class RoutedAttention {
   struct Rows {
     View<const float, 2> x{};              // [T, C]
     std::span<const int64_t> positions{};  // [T], in their texts
-    Attention params{};                    // with keys, values and the gates that choose made
+    Attention params{};                    // with keys, values and the gates that the rows chose
     Prepare prepare{};
   };
 
-  /// `router` [R, C].
-  RoutedAttention(const MultiHeadAttention& all, RoutingConfig routing,
-                  View<const float, 2> router);
-
-  /// Gates [T, H] for rows x, which keep those of `params`.
-  View<const float, 2> choose(View<const float, 2> x, const Attention& params,
-                              Scratch& scratch) const;
+  RoutedAttention(const MultiHeadAttention& all, const RoutingConfig& routing);
 
   /// The heads that all rows use, with keys and values of all heads.
   const MultiHeadAttention& shared() const { return shared_; }
@@ -56,8 +50,6 @@ class RoutedAttention {
 
   void add_head(const Head& head, const Rows& rows, View<float, 2> out, Scratch& scratch) const;
 
-  RoutingConfig routing_;
-  PackedWeights router_;
   std::vector<int32_t> always_;  // the heads that all rows use
   MultiHeadAttention shared_;
   std::vector<Head> heads_;

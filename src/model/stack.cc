@@ -1,252 +1,137 @@
-// How a stack is read from a checkpoint, and how rows go through it.
+// A stack without a tape, and its weights.
 #include "model/stack.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "headwise/core/error.h"
+#include "model/families/family.h"
 #include "model/stack_layout.h"
 
 namespace headwise {
 namespace {
 
-/// All of a buffer; none if it is empty.
-View<const float, 1> vector_of(const Buffer& buffer) {
-  return buffer.size() == 0 ? View<const float, 1>() : buffer.view({buffer.size()});
+/// The row of padding in embeddings, which gathers do not train; -1: the architecture has none.
+int64_t padding_row(const ModelConfig& config) {
+  return family_of(config).padding_row && config.pad ? *config.pad : -1;
 }
-
-/// Reads the layers of one stack.
-class StackReader {
- public:
-  StackReader(const ModelConfig& config, Side side, const std::string& prefix, WeightReader& reader)
-      : config_(config),
-        side_(side),
-        stack_(stack_config(config, side)),
-        naming_(config, side, prefix),
-        reader_(reader) {}
-
-  const StackNaming& naming() const { return naming_; }
-
-  Linear linear(const std::string& name, int64_t outputs, int64_t inputs, bool bias) const {
-    return {reader_,
-            {.tensor = name},
-            {.outputs = outputs,
-             .inputs = inputs,
-             .bias = bias,
-             .transposed = naming_.model().transposed}};
-  }
-
-  Norm norm(const std::string& name, int64_t width) const {
-    return {reader_, {.tensor = name}, config_, width};
-  }
-
-  AttentionLayer attention(int64_t layer, const AttentionNames& names,
-                           const AttentionConfig& attention, const AttentionSite& site,
-                           bool cross) const {
-    MultiHeadAttentionWeights weights(layer_config(config_, attention, cross));
-    read_projections(layer, names, weights);
-    AttentionLayer result{.config = attention,
-                          .site = &site,
-                          .attention = MultiHeadAttention(std::move(weights)),
-                          .norm = norm(naming_.in_layer(layer, names.norm), config_.width)};
-    if (config_.qk_norm && !cross) {
-      result.query_norm = norm(naming_.in_layer(layer, names.query_norm), attention.head_dim);
-      result.key_norm = norm(naming_.in_layer(layer, names.key_norm), attention.head_dim);
-    }
-    if (!cross) result.relative_table = relative_table(attention);
-    if (attention.routing) {
-      const int64_t R = std::ssize(attention.routing->heads);
-      const Buffer router = reader_.floats(reader_.take(
-          naming_.in_layer(layer, router_name(cross)) + ".weight", {R, config_.width}));
-      result.routed.emplace(result.attention, *attention.routing,
-                            View<const float, 2>(router.data(), {R, config_.width}));
-    }
-    return result;
-  }
-
-  FeedForward feed_forward(int64_t layer) const {
-    const int64_t C = config_.width, F = stack_.intermediate;
-    const bool bias = config_.feed_forward_bias;
-    const auto up = config_.glu ? naming_.stack().glu_up : naming_.stack().up;
-    return {
-        linear(naming_.in_layer(layer, up), F, C, bias),
-        config_.glu ? linear(naming_.in_layer(layer, naming_.stack().gate), F, C, bias) : Linear(),
-        linear(naming_.in_layer(layer, naming_.stack().down), C, F, bias), config_.activation};
-  }
-
-  Embedding word() const {
-    const TensorInfo& tensor = take_word(config_, side_, naming_, reader_);
-    return {reader_.table(tensor), tensor.shape[0], tensor.shape[1]};
-  }
-
-  Embedding position() const {
-    const std::string name = naming_.full(naming_.stack().position) + ".weight";
-    switch (config_.positions) {
-      case PositionKind::learned:
-        return {reader_,
-                {.tensor = name},
-                config_.max_positions + config_.position_offset,
-                config_.embedding_width};
-      case PositionKind::sinusoidal:
-        if (reader_.has(name))
-          return {reader_, {.tensor = name}, config_.max_positions, config_.width};
-        return sinusoidal_positions(config_.max_positions, config_.width);
-      default:
-        return {};
-    }
-  }
-
- private:
-  struct Matrix {
-    Buffer floats;
-    int64_t rows, columns;
-    bool transposed;
-    View<const float, 2> view() const {
-      const View<const float, 2> stored(floats.data(),
-                                        {transposed ? columns : rows, transposed ? rows : columns});
-      return transposed ? headwise::transposed(stored) : stored;
-    }
-  };
-
-  /// [rows, columns] as nn.Linear has it, however it is stored.
-  Matrix matrix(const std::string& name, int64_t rows, int64_t columns) const {
-    const bool transposed = naming_.model().transposed;
-    const TensorInfo& tensor =
-        transposed ? reader_.take(name, {columns, rows}) : reader_.take(name, {rows, columns});
-    return {reader_.floats(tensor), rows, columns, transposed};
-  }
-
-  Buffer bias(const std::string& name, int64_t size, bool exists = true) const {
-    return config_.projection_bias && exists ? reader_.vector(name, size) : Buffer();
-  }
-
-  void read_projections(int64_t layer, const AttentionNames& names,
-                        MultiHeadAttentionWeights& weights) const {
-    const MultiHeadAttentionShape& s = weights.shape();
-    const auto name = [&](std::string_view part, const char* ending) {
-      return naming_.in_layer(layer, part) + ending;
-    };
-    const Matrix output = matrix(name(names.output, ".weight"), s.C, s.H * s.Dv);
-    const Buffer output_bias =
-        config_.output_bias ? reader_.vector(name(names.output, ".bias"), s.C) : Buffer();
-    const OutputProjection to{.output = output.view(), .output_bias = vector_of(output_bias)};
-    const int64_t q = s.queries(), k = s.keys(), v = s.values();
-    if (naming_.model().storage == ProjectionStorage::separate) {
-      const Matrix query = matrix(name(names.query, ".weight"), q, s.C);
-      const Matrix key = matrix(name(names.key, ".weight"), k, s.Cs);
-      const Matrix value = matrix(name(names.value, ".weight"), v, s.Cs);
-      const Buffer query_bias = bias(name(names.query, ".bias"), q);
-      const Buffer key_bias = bias(name(names.key, ".bias"), k, s.key_bias);
-      const Buffer value_bias = bias(name(names.value, ".bias"), v, s.value_bias);
-      weights.set(SeparateProjections{.query = query.view(),
-                                      .key = key.view(),
-                                      .value = value.view(),
-                                      .query_bias = vector_of(query_bias),
-                                      .key_bias = vector_of(key_bias),
-                                      .value_bias = vector_of(value_bias)},
-                  to);
-      return;
-    }
-    Matrix fused = matrix(name(names.query, ".weight"), q + k + v, s.C);
-    Buffer fused_bias = bias(name(names.query, ".bias"), q + k + v);
-    if (naming_.model().storage == ProjectionStorage::fused_per_head) {
-      fused.floats = deinterleave_qkv(fused.floats.data(), s.C, s);
-      if (fused_bias.size() > 0) fused_bias = deinterleave_qkv(fused_bias.data(), 1, s);
-    }
-    weights.set(FusedProjections{.in_proj = fused.view(), .in_proj_bias = vector_of(fused_bias)},
-                to);
-  }
-
-  /// From the query, key and value rows of every head in turn to all queries, all keys, all values.
-  static Buffer deinterleave_qkv(const float* rows, int64_t columns,
-                                 const MultiHeadAttentionShape& s) {
-    Buffer apart(3 * s.H * s.D * columns);
-    const int64_t part = s.D * columns;
-    for (int64_t h = 0; h < s.H; ++h) {
-      for (int64_t which = 0; which < 3; ++which) {
-        std::copy_n(rows + (h * 3 + which) * part, part, apart.data() + (which * s.H + h) * part);
-      }
-    }
-    return apart;
-  }
-
-  /// The rows of the stack's table that belong to the heads of a layer.
-  Buffer relative_table(const AttentionConfig& attention) const {
-    if (config_.relative.buckets == 0) return {};
-    const int64_t R = config_.relative.buckets, H = stack_.heads;
-    const TensorInfo& tensor =
-        reader_.take(naming_.full(naming_.stack().relative_bias) + ".weight", {R, H});
-    const Buffer all = reader_.floats(tensor);
-    Buffer table(static_cast<int64_t>(attention.heads.size()) * R);
-    for (size_t h = 0; h < attention.heads.size(); ++h) {
-      for (int64_t r = 0; r < R; ++r) table[h * R + r] = all[r * H + attention.heads[h]];
-    }
-    return table;
-  }
-
-  const ModelConfig& config_;
-  Side side_;
-  const StackConfig& stack_;
-  StackNaming naming_;
-  WeightReader& reader_;
-};
 
 }  // namespace
 
-Stack::Stack(const ModelConfig& config, Side side, const std::string& prefix,
-             std::span<const AttentionSite> sites, WeightReader& reader)
-    : config_(&config), side_(side) {
-  const StackReader read(config, side, prefix, reader);
-  const StackNaming& naming = read.naming();
+Stack::Stack(WeightSource& source, const Place& place)
+    : config_(&place.config),
+      side_(place.side),
+      drops_finally_(family_of(place.config).dropouts.final) {
+  const ModelConfig& config = place.config;
+  const StackNaming naming(config, side_, place.prefix);
   const WeightNames& names = naming.model();
-  const StackNames& stack_names = naming.stack();
-  const StackConfig& stack = stack_config(config, side);
-  word_ = read.word();
-  position_ = read.position();
+  const InitStd& std = source.init_std();
+  const int64_t E = config.embedding_width;
+  read_word(source, place, naming);
+  read_positions(source, naming);
   if (config.token_types > 0) {
-    token_type_ = Embedding(reader, {.tensor = naming.full(names.token_type) + ".weight"},
-                            config.token_types, config.embedding_width);
+    const LayerName name{"embeddings.token_type", naming.full(names.token_type) + ".weight"};
+    token_type_ = Embedding(source, name, config.token_types, E, Init::normal(std.position));
   }
   if (config.embedding_norm) {
-    embedding_norm_ = read.norm(naming.full(names.embedding_norm), config.embedding_width);
+    embedding_norm_ =
+        Norm(source, {"embeddings.norm", naming.full(names.embedding_norm)}, config, E);
   }
-  if (config.embedding_width != config.width) {
-    embedding_projection_ = read.linear(naming.full(names.embedding_projection), config.width,
-                                        config.embedding_width, true);
+  embedding_stream_ = place.streams++;
+  if (E != config.width) {
+    embedding_projection_ =
+        Linear(source, {"embeddings.projection", naming.full(names.embedding_projection)},
+               {.outputs = config.width, .inputs = E, .transposed = names.transposed},
+               Init::normal(std.output));
   }
+  const std::string of_stack = !config.encoder_decoder() ? ""
+                               : side_ == Side::encoder  ? "enc."
+                                                         : "dec.";
   if (config.relative.buckets > 0) {
-    buckets_ = t5_buckets(config.relative.buckets, config.relative.max_distance, !stack.causal);
+    relative_ = RelativeBiasTable(
+        source, {of_stack + "relative_bias", naming.full(naming.stack().relative_bias)}, config,
+        side_);
   }
-  for (int64_t layer = 0; layer < stack.layers(); ++layer) {
-    const auto site = [&](AttentionKind kind) -> const AttentionSite& {
-      return site_of(sites, side, kind, layer);
-    };
-    std::vector<AttentionLayer> cross;
-    if (!stack.cross.empty()) {
-      cross.push_back(read.attention(layer, stack_names.cross, stack.cross[layer],
-                                     site(AttentionKind::cross), true));
+  const int64_t layers = stack_config(config, side_).layers();
+  blocks_.reserve(layers);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    blocks_.emplace_back(source, Block::Place{.config = config,
+                                              .side = side_,
+                                              .layer = layer,
+                                              .sites = place.sites,
+                                              .naming = naming,
+                                              .streams = place.streams});
+  }
+  if (!naming.stack().final_norm.empty()) {
+    final_norm_ = Norm(source, {of_stack + "final_norm", naming.full(naming.stack().final_norm)},
+                       config, config.width);
+  }
+  final_stream_ = place.streams++;
+}
+
+void Stack::read_word(WeightSource& source, const Place& place, const StackNaming& naming) {
+  const ModelConfig& config = place.config;
+  const int64_t V = stack_vocabulary(config, side_), pad = padding_row(config);
+  const std::string own = naming.full(naming.stack().word) + ".weight";
+  const std::string shared = naming.full(naming.model().shared_word) + ".weight";
+  const bool shares = !naming.model().shared_word.empty() && config.shared_embeddings &&
+                      (source.has(shared) || !source.has(own));
+  if (shares && place.shared_word != nullptr && place.shared_word->tensor() == shared) {
+    word_ = *place.shared_word;
+    if (word_.rows() != V) {
+      throw Error({.what = "encoder and decoder cannot share an embedding",
+                   .where = "decoder_vocab_size",
+                   .got = fmt::format("{}", V),
+                   .expected = fmt::format("{}", word_.rows())});
     }
-    blocks_.emplace_back(
-        config, stack.causal,
-        read.attention(layer, stack_names.self, stack.attention[layer], site(AttentionKind::self),
-                       false),
-        std::move(cross), read.feed_forward(layer),
-        read.norm(naming.in_layer(layer, stack_names.feed_forward_norm), config.width));
+  } else {
+    std::string name = "embeddings.word";
+    if (config.encoder_decoder() && !shares) {
+      name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
+    }
+    word_ = Embedding(source, {name, shares ? shared : own}, V, config.embedding_width,
+                      Init::normal(source.init_std().word, pad), pad);
   }
-  if (!stack_names.final_norm.empty()) {
-    final_norm_ = read.norm(naming.full(stack_names.final_norm), config.width);
+  if (shares) source.copy(own, shared);
+}
+
+void Stack::read_positions(WeightSource& source, const StackNaming& naming) {
+  const ModelConfig& config = *config_;
+  const std::string name = naming.full(naming.stack().position) + ".weight";
+  if (config.positions == PositionKind::learned) {
+    const int64_t pad = config.position_offset > 0 ? padding_row(config) : -1;
+    position_ = Embedding(source, {"embeddings.position", name},
+                          config.max_positions + config.position_offset, config.embedding_width,
+                          Init::normal(source.init_std().position, pad), pad);
+  } else if (config.positions == PositionKind::sinusoidal) {
+    position_ = sinusoidal_positions(config.max_positions, config.width);
+    if (source.has(name)) {
+      source.tensor(name, {config.max_positions, config.width},
+                    {{.values = position_.weights().matrix()}}, Init::zeros());
+    }
   }
+}
+
+void Stack::sum_embeddings(const TokenBatch& batch, std::span<const int32_t> position_rows,
+                           std::span<const int32_t> types, View<float, 2> out) const {
+  word_.gather(batch.ids, config_->embedding_scale, false, out);
+  if (position_.exists()) position_.gather(position_rows, 1, true, out);
+  if (token_type_.exists()) token_type_.gather(types, 1, true, out);
+}
+
+std::vector<int32_t> Stack::types_of(const TokenBatch& batch) const {
+  std::vector<int32_t> types = batch.types;
+  types.resize(batch.rows());
+  return types;
 }
 
 Activations Stack::embed(const TokenBatch& batch, std::span<const int64_t> positions) const {
   const int64_t T = batch.rows();
   Activations words(T, config_->embedding_width);
-  word_.gather(batch.ids, config_->embedding_scale, false, words.rows);
-  if (position_.exists()) {
-    position_.gather(position_rows(*config_, batch, positions), 1, true, words.rows);
-  }
-  if (token_type_.exists()) {
-    const std::vector<int32_t> zeros(batch.types.empty() ? T : 0);
-    token_type_.gather(batch.types.empty() ? zeros : batch.types, 1, true, words.rows);
-  }
+  sum_embeddings(batch, position_rows(*config_, batch, positions), types_of(batch), words.rows);
   if (embedding_norm_.exists()) embedding_norm_.forward(words.rows, words.rows);
   if (!embedding_projection_.exists()) return words;
   Activations projected(T, config_->width);
@@ -259,7 +144,7 @@ Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScrat
   ForwardObserver* const observer = input.options->observer;
   Activations x = embed(batch, input.positions);
   input.offsets = batch.offsets;
-  input.buckets = buckets_;
+  input.relative = relative();
   if (observer != nullptr) observer->on_resid_post(side_, -1, x.rows);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
     BlockKvCache* const kv_cache = kv_caches.empty() ? nullptr : &kv_caches[layer];
@@ -276,6 +161,15 @@ Activations Stack::forward(const TokenBatch& batch, BlockInput input, BlockScrat
 
 void Stack::finish(View<float, 2> x) const {
   if (final_norm_.exists()) final_norm_.forward(x, x);
+}
+
+void Stack::grow_rotary(AttentionScratch& scratch, std::span<const int64_t> positions) const {
+  if (config_->positions != PositionKind::rotary || positions.empty()) return;
+  const int64_t needed = std::ranges::max(positions) + 1;
+  if (scratch.rotary.positions() >= needed) return;
+  const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(needed)));
+  scratch.rotary =
+      RotaryTable(room, config_->rotary.inverse_frequencies, config_->rotary.attention_factor);
 }
 
 }  // namespace headwise

@@ -9,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "io/to_float.h"
+#include "model/stored_tensors.h"
 #include "model/weight_names.h"
 
 namespace headwise {
@@ -98,15 +99,15 @@ Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, co
   return table(take(name.tensor, {rows, width}));
 }
 
-Weights WeightReader::matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init&,
-                             const MatrixForm& form) {
-  const TensorInfo& tensor =
-      form.transposed ? take(name.tensor, {inputs, outputs}) : take(name.tensor, {outputs, inputs});
-  return Weights(packed(tensor, form.transposed));
+void WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
+                          std::vector<TensorPart> parts, const Init&) {
+  scatter(floats(take(name, shape)).span(), parts);
 }
 
-Weights WeightReader::vector(const LayerName& name, int64_t size, const Init&) {
-  return {vector(name.tensor, size), 1};
+PackedWeights WeightReader::packed(const std::string& name, int64_t outputs, int64_t inputs,
+                                   bool transposed) {
+  return packed(transposed ? take(name, {inputs, outputs}) : take(name, {outputs, inputs}),
+                transposed);
 }
 
 PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) const {
@@ -123,8 +124,9 @@ PackedWeights WeightReader::packed(const TensorInfo& tensor, bool transposed) co
   return pack(static_cast<const float*>(floats(tensor).data()));
 }
 
-Buffer WeightReader::vector(const std::string& name, int64_t size) {
-  return floats(take(name, {size}));
+void WeightReader::copy(const std::string& name, const std::string& of) {
+  const TensorInfo* const original = of.empty() ? nullptr : find(of);
+  original == nullptr ? ignore(name) : same_as(name, *original);
 }
 
 void WeightReader::same_as(const std::string& name, const TensorInfo& other) {

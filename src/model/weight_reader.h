@@ -28,10 +28,17 @@ class WeightReader : public WeightSource {
   bool has(const std::string& name) const override { return find(name) != nullptr; }
 
   // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
-  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
-                 const MatrixForm& form) override;
-  Weights vector(const LayerName& name, int64_t size, const Init& init) override;
+  bool packs() const override { return true; }
+  bool has_gradients() const override { return false; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+              const Init& init) override;
+  SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
+                                 bool) override {
+    return nullptr;
+  }
+  /// Marks the tensor as used, if there is one.
+  void copy(const std::string& name, const std::string& of) override;
 
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
@@ -48,9 +55,6 @@ class WeightReader : public WeightSource {
   /// [inputs, outputs].
   PackedWeights packed(const TensorInfo& tensor, bool transposed = false) const;
 
-  /// A vector that the model keeps.
-  Buffer vector(const std::string& name, int64_t size);
-
   /// Marks a tensor as used that says again what another one says, and checks that it does.
   void same_as(const std::string& name, const TensorInfo& other);
 
@@ -65,6 +69,10 @@ class WeightReader : public WeightSource {
   void finish() const;
 
   const TensorFiles& files() const { return files_; }
+
+ protected:
+  PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
+                       bool transposed) override;
 
  private:
   const TensorInfo* find(const std::string& name) const;

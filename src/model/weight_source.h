@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "headwise/io/tensor_file.h"
+#include "headwise/model/stored_tensor.h"
+#include "model/init_std.h"
 #include "model/weights.h"
 
 namespace headwise {
@@ -34,10 +37,11 @@ struct LayerName {
   LayerName bias() const { return {parameter + ".bias", tensor + ".bias"}; }
 };
 
-/// How a matrix is stored and trained.
+/// How a matrix is stored, run and trained.
 struct MatrixForm {
   bool transposed = false;  // in a checkpoint
   bool decays = true;
+  bool plain = false;  // never packed: it is no factor of a product
 };
 
 /// The rows of an embedding, shared by all layers that read them.
@@ -50,16 +54,43 @@ struct Table {
 
 class WeightSource {
  public:
+  explicit WeightSource(const InitStd& init_std = {}) : init_std_(init_std) {}
   virtual ~WeightSource() = default;
+  WeightSource(const WeightSource&) = delete;
+  WeightSource& operator=(const WeightSource&) = delete;
 
+  /// Of new models; 0 where weights are read.
+  const InitStd& init_std() const { return init_std_; }
+
+  /// Whether factors of products are packed. Otherwise they are plain.
+  virtual bool packs() const = 0;
+  /// Whether plain weights have gradients.
+  virtual bool has_gradients() const = 0;
   /// Whether the checkpoint has a tensor of this name.
   virtual bool has(const std::string& name) const = 0;
 
   // Tensors of these names and shapes.
-  virtual Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
-                         const MatrixForm& form) = 0;
-  virtual Weights vector(const LayerName& name, int64_t size, const Init& init) = 0;
+  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
+                 const MatrixForm& form);
+  Weights vector(const LayerName& name, int64_t size, const Init& init);
   virtual Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) = 0;
+
+  /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
+  /// layers are made.
+  virtual void tensor(const std::string& name, std::vector<int64_t> shape,
+                      std::vector<TensorPart> parts, const Init& init) = 0;
+  /// Adds to what is trained; null if nothing is.
+  virtual SharedParameterState parameter(const std::string& name, std::span<float> values,
+                                         std::span<float> gradient, bool decays) = 0;
+  /// A tensor that a checkpoint may have beside `of`, with the same numbers; empty: of no use.
+  virtual void copy(const std::string& name, const std::string& of) = 0;
+
+ protected:
+  virtual PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
+                               bool transposed) = 0;
+
+ private:
+  InitStd init_std_;
 };
 
 }  // namespace headwise

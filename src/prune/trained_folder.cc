@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 
 namespace headwise {
 namespace {

@@ -26,28 +26,23 @@ Network::Network(const ModelConfig& config, ParameterList& declare, const Option
                  Similarity similarity)
     : config_(config), sites_(attention_sites(config)), similarity_(std::move(similarity)) {
   uint64_t streams = 0;
-  const auto stack = [&](Side side, Embedding* shared_word) {
-    return std::make_unique<TrainedStack>(declare, TrainedStack::Place{.config = config,
-                                                                       .side = side,
-                                                                       .prefix = options.prefix,
-                                                                       .sites = sites_,
-                                                                       .init_std = options.init_std,
-                                                                       .shared_word = shared_word,
-                                                                       .streams = streams});
+  const auto stack = [&](Side side, const Embedding* shared_word) {
+    return Stack(declare, {.config = config,
+                           .side = side,
+                           .prefix = options.prefix,
+                           .sites = sites_,
+                           .shared_word = shared_word,
+                           .streams = streams});
   };
   if (config.encoder.layers() > 0) encoder_ = stack(Side::encoder, nullptr);
-  if (config.decoder.layers() > 0) {
-    decoder_ = stack(Side::decoder, encoder_ == nullptr ? nullptr : &encoder_->word());
-  }
+  if (config.decoder.layers() > 0) decoder_ = stack(Side::decoder, &encoder_.word());
   if (config.task == Task::hidden) return;
-  TrainedStack& last = decoder_ != nullptr ? *decoder_ : *encoder_;
-  output_ =
-      std::make_unique<TrainedOutput>(declare, TrainedOutput::Place{.config = config,
-                                                                    .prefix = options.prefix,
-                                                                    .word = last.word(),
-                                                                    .init_std = options.init_std,
-                                                                    .fresh = options.fresh,
-                                                                    .streams = streams});
+  const Stack& last = config.decoder.layers() > 0 ? decoder_ : encoder_;
+  output_ = std::make_unique<TrainedOutput>(declare, TrainedOutput::Place{.config = config,
+                                                                          .prefix = options.prefix,
+                                                                          .word = last.word(),
+                                                                          .fresh = options.fresh,
+                                                                          .streams = streams});
 }
 
 void Network::check(const TrainingBatch& batch, const PassOptions& options, bool two) const {
@@ -79,37 +74,48 @@ Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions&
                                   bool backward, TrainedOutput* output) {
   check(batch, options, two);
   Forward pass{.two = two,
-               .last = two || encoder_ == nullptr ? decoder_.get() : encoder_.get(),
+               .last = two || config_.encoder.layers() == 0 ? &decoder_ : &encoder_,
                .texts = two ? &batch.target : &batch.source};
+  forward_options_ = {.gates = options.gates, .observer = options.observer};
+  BlockInput input{.options = &forward_options_,
+                   .drop = {.residual = options.dropout,
+                            .attention = options.attention_dropout,
+                            .head = options.head_dropout,
+                            .seed = options.seed},
+                   .dgates = options.dgates};
   if (two) {
-    pass.source.offsets = batch.source.offsets;
-    pass.source.rows = encoder_->forward(batch.source, options, {}, {}, scratch_);
-    if (backward && encoder_->wants_gradient(options.dgates.data() != nullptr)) {
-      pass.source.gradient = dsource_.like(pass.source.rows);
+    const View<float, 2> source = encoder_.forward(batch.source, input, encoder_tape_, scratch_);
+    if (backward && encoder_.wants_gradient(options.dgates.data() != nullptr)) {
+      pass.dsource = dsource_.like(source);
     }
+    input.source_offsets = batch.source.offsets;
+    input.source = source;
+    input.dsource = pass.dsource;
   }
-  const WantedRows wanted =
-      output == nullptr ? WantedRows() : output->choose(pass.texts->offsets, batch);
-  pass.hidden = pass.last->forward(*pass.texts, options, pass.source, wanted, scratch_);
+  if (output != nullptr) input.wanted = output->choose(pass.texts->offsets, batch);
+  pass.hidden = pass.last->forward(*pass.texts, input, tape_, scratch_);
   return pass;
 }
 
-void Network::backward(Forward& pass, View<float, 2> dhidden, double balance_scale) {
-  const View<float, 2> dsource = pass.source.gradient;
+void Network::backward(const Forward& pass, View<float, 2> dhidden, double balance_scale) {
+  const View<float, 2> dsource = pass.dsource;
   if (dsource.data() != nullptr) {
     std::fill_n(dsource.data(), dsource.extent(0) * dsource.extent(1), 0.f);
   }
-  pass.last->backward(dhidden, balance_scale, scratch_);
-  if (dsource.data() != nullptr) encoder_->backward(dsource, balance_scale, scratch_);
+  pass.last->backward(dhidden, balance_scale, tape_, scratch_);
+  if (dsource.data() != nullptr) {
+    encoder_.backward(dsource, balance_scale, encoder_tape_, scratch_);
+  }
 }
 
 Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool backward) {
-  Forward pass = forward(batch, options, config_.encoder_decoder(), backward, output_.get());
+  const Forward pass = forward(batch, options, config_.encoder_decoder(), backward, output_.get());
   const View<float, 2> dhidden = backward ? dhidden_.like(pass.hidden) : View<float, 2>();
   Loss loss = output_ == nullptr ? similarity_.run(pass.hidden, batch, options, dhidden)
                                  : output_->run(pass.hidden, options, dhidden);
   const double balance = options.balance ? static_cast<double>(loss.scored) : 0;
-  loss.loss += balance * (pass.last->balance_loss() + (pass.two ? encoder_->balance_loss() : 0));
+  loss.loss += balance * (pass.last->balance_loss(tape_) +
+                          (pass.two ? encoder_.balance_loss(encoder_tape_) : 0));
   if (backward && loss.scored > 0) {
     this->backward(pass, dhidden, balance * double{options.gradient_scale});
   }
@@ -119,20 +125,17 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
 void Network::run_hidden(const TrainingBatch& batch, const PassOptions& options,
                          const TrainableModel::NextGradient& next) {
   const bool two = config_.encoder_decoder() && batch.target.sequences() > 0;
-  Forward pass = forward(batch, options, two, true, nullptr);
+  const Forward pass = forward(batch, options, two, true, nullptr);
   const View<float, 2> dhidden = dhidden_.like(pass.hidden);
   while (next(pass.hidden, dhidden)) backward(pass, dhidden, 0);
 }
 
-std::vector<TrainedAttention*> Network::attentions() const {
-  std::vector<TrainedAttention*> found;
-  for (TrainedStack* stack : {encoder_.get(), decoder_.get()}) {
-    for (const bool cross : {false, true}) {
-      if (stack == nullptr) continue;
-      for (TrainedBlock& block : stack->blocks()) {
-        if (!cross) found.push_back(&block.attentions()[0]);
-        if (cross && block.attentions().size() > 1) found.push_back(&block.attentions()[1]);
-      }
+std::vector<const AttentionLayer*> Network::attentions() const {
+  std::vector<const AttentionLayer*> found;
+  for (const Stack* stack : {&encoder_, &decoder_}) {
+    for (const Block& block : stack->blocks()) found.push_back(&block.self());
+    for (const Block& block : stack->blocks()) {
+      if (block.cross() != nullptr) found.push_back(block.cross());
     }
   }
   return found;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "model/stack.h"
 #include "train/output.h"
 #include "train/similarity.h"
-#include "train/stack.h"
 
 namespace headwise {
 
@@ -16,8 +16,7 @@ class Network {
  public:
   struct Options {
     std::string prefix{};  // of the base model's tensors
-    InitStd init_std{};
-    bool fresh = false;  // the output layer is not in the checkpoint
+    bool fresh = false;    // the output layer is not in the checkpoint
   };
 
   Network(const ModelConfig& config, ParameterList& declare, const Options& options,
@@ -31,15 +30,15 @@ class Network {
                   const TrainableModel::NextGradient& next);
 
   std::span<const AttentionSite> sites() const { return sites_; }
-  std::vector<TrainedAttention*> attentions() const;  // in the order of the sites
+  std::vector<const AttentionLayer*> attentions() const;  // in the order of the sites
 
  private:
   /// A pass on its way forward.
   struct Forward {
     bool two = false;                   // encoder and decoder
-    TrainedStack* last = nullptr;       // whose hidden states count
+    const Stack* last = nullptr;        // whose hidden states count
     const TokenBatch* texts = nullptr;  // of that
-    TrainedStack::Source source{};
+    View<float, 2> dsource{};           // of the encoder's hidden states, if they are trained
     View<float, 2> hidden{};
   };
 
@@ -47,14 +46,17 @@ class Network {
   Forward forward(const TrainingBatch& batch, const PassOptions& options, bool two, bool backward,
                   TrainedOutput* output);
   /// dhidden is used up.
-  void backward(Forward& pass, View<float, 2> dhidden, double balance_scale);
+  void backward(const Forward& pass, View<float, 2> dhidden, double balance_scale);
 
   const ModelConfig& config_;
   std::vector<AttentionSite> sites_;
-  std::unique_ptr<TrainedStack> encoder_, decoder_;
+  Stack encoder_, decoder_;
   std::unique_ptr<TrainedOutput> output_;  // none: hidden states
   Similarity similarity_;
-  TrainedBlock::Scratch scratch_;
+  // The last pass.
+  ForwardOptions forward_options_;
+  Stack::Tape encoder_tape_, tape_;  // tape_: of the stack whose hidden states count
+  BlockScratch scratch_;
   Rows dhidden_, dsource_;
 };
 

@@ -66,7 +66,7 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
     const int64_t next = names.tied ? config.embedding_width : width;
     steps_.push_back(
         {.dense = Linear(declare, {"output.dense", step.dense}, {.outputs = next, .inputs = width},
-                         Init::normal(place.init_std.output)),
+                         Init::normal(declare.init_std().output)),
          .activation = step.activation,
          .norm =
              step.norm.empty() ? Norm() : Norm(declare, {"output.norm", step.norm}, config, next)});
@@ -80,7 +80,7 @@ TrainedOutput::TrainedOutput(ParameterList& declare, const Place& place)
     declare.copy(own, place.word.tensor());
   } else {
     weight_ = declare.matrix({"output.weight", own}, outputs_, width,
-                             Init::normal(place.init_std.output), {});
+                             Init::normal(declare.init_std().output), {});
   }
   declare_bias(declare, place, names);
   declare.in_output = false;

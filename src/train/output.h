@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "headwise/train/trainable_model.h"
+#include "model/attention_layer.h"
 #include "model/layers.h"
 #include "model/weight_names.h"
-#include "train/attention.h"
+#include "train/parameter_list.h"
 
 namespace headwise {
 
@@ -17,9 +19,8 @@ class TrainedOutput {
   struct Place {
     const ModelConfig& config;
     const std::string& prefix;
-    Embedding& word;  // that the output may be tied to
-    const InitStd& init_std;
-    bool fresh;  // the checkpoint has no such layer
+    const Embedding& word;  // that the output may be tied to
+    bool fresh;             // the checkpoint has no such layer
     uint64_t& streams;
   };
 

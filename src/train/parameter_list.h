@@ -25,33 +25,36 @@ class ParameterList : public WeightSource {
     bool of_output = false;  // made anew if the checkpoint has none
   };
 
-  /// `has`: whether the checkpoint has a tensor of this name.
-  explicit ParameterList(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
+  /// `has`: whether the checkpoint has a tensor of this name. `frozen`: weights have no gradients.
+  ParameterList(const InitStd& init_std, std::function<bool(const std::string&)> has,
+                bool frozen = false)
+      : WeightSource(init_std), has_(std::move(has)), frozen_(frozen) {}
 
   bool has(const std::string& name) const override { return has_(name); }
 
-  SharedParameterState parameter(const std::string& name, std::span<float> values,
-                                 std::span<float> gradient, bool decays);
-  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-              const Init& init);
-
-  // Weights that a checkpoint stores as they are, or transposed.
-  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
-                 const MatrixForm& form) override;
-  Weights vector(const LayerName& name, int64_t size, const Init& init) override;
+  bool packs() const override { return false; }
+  bool has_gradients() const override { return !frozen_; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
-
-  void copy(const std::string& name, const std::string& of) { copies.push_back({name, of}); }
+  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+              const Init& init) override;
+  SharedParameterState parameter(const std::string& name, std::span<float> values,
+                                 std::span<float> gradient, bool decays) override;
+  void copy(const std::string& name, const std::string& of) override {
+    copies.push_back({name, of});
+  }
 
   std::vector<Parameter> parameters{};
   std::vector<SharedParameterState> states{};  // of the parameters
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
   bool in_output = false;  // what is declared now belongs to the output layer
-  bool frozen = false;     // weights have no gradients
 
  private:
+  PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
+                       bool transposed) override;
+
   std::function<bool(const std::string&)> has_;
+  bool frozen_;
 };
 
 }  // namespace headwise

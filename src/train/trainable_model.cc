@@ -18,6 +18,7 @@
 #include "model/families/family.h"
 #include "model/parameter_table.h"
 #include "model/stack_layout.h"
+#include "model/stored_tensors.h"
 #include "model/task_head.h"
 #include "model/weight_reader.h"
 #include "train/adapt.h"
@@ -25,7 +26,7 @@
 #include "train/initialise.h"
 #include "train/network.h"
 #include "train/parameter_list.h"
-#include "train/stored_tensors.h"
+#include "train/projections.h"
 
 namespace headwise {
 namespace {
@@ -123,28 +124,20 @@ class Loader {
         initialise(tensor, seed);
       } else {
         const TensorInfo& info = reader_.take(name, tensor.stored.shape);
-        scatter(reader_.floats(info).span(), tensor.stored);
+        scatter(reader_.floats(info).span(), tensor.stored.parts);
         dtype = info.dtype;
       }
       tensor.stored.dtype = dtype;
     }
-    for (const ParameterList::Copy& copy : declared.copies) check_copy(copy);
+    for (const auto& [name, of] : declared.copies) {
+      reader_.copy(stored(name), of.empty() ? "" : stored(of));
+    }
   }
 
  private:
   bool fits(const std::string& name, const std::vector<int64_t>& shape) const {
     const TensorInfo* const info = reader_.files().find(name);
     return info != nullptr && info->shape == shape;
-  }
-
-  void check_copy(const ParameterList::Copy& copy) {
-    const TensorInfo* const original =
-        copy.of.empty() ? nullptr : reader_.files().find(stored(copy.of));
-    if (original == nullptr) {
-      reader_.ignore(stored(copy.name));
-    } else {
-      reader_.same_as(stored(copy.name), *original);
-    }
   }
 
   WeightReader& reader_;
@@ -179,15 +172,13 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
-  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
-  declared.frozen = what.frozen;
+  ParameterList declared(
+      read_init_std(parts->config, parts->json),
+      [&](const std::string& name) { return reader.has(loader.stored(name)); }, what.frozen);
   const bool pools = parts->config.task == Task::hidden && !only_hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->network = std::make_unique<Network>(
-      parts->config, declared,
-      Network::Options{.prefix = prefix,
-                       .init_std = read_init_std(parts->config, parts->json),
-                       .fresh = adapted.fresh},
+      parts->config, declared, Network::Options{.prefix = prefix, .fresh = adapted.fresh},
       std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
   if (adapted.fresh) {
@@ -208,16 +199,16 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   parts->config = parse_config(config_json, "config.json");
   check_trainable(parts->config);
   parts->prefix = usual_prefix(parts->config);
-  ParameterList declared([](const std::string&) { return false; });
+  ParameterList declared(read_init_std(parts->config, config_json),
+                         [](const std::string&) { return false; });
   parts->network = std::make_unique<Network>(
-      parts->config, declared,
-      Network::Options{.prefix = parts->prefix,
-                       .init_std = read_init_std(parts->config, config_json),
-                       .fresh = true},
+      parts->config, declared, Network::Options{.prefix = parts->prefix, .fresh = true},
       Similarity());
   for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
   if (options.same_heads) {
-    for (TrainedAttention* attention : parts->network->attentions()) attention->make_heads_equal();
+    for (const AttentionLayer* layer : parts->network->attentions()) {
+      make_heads_equal(layer->attention().weights());
+    }
   }
   parts->finish(declared);
   return TrainableModel(std::move(parts));
@@ -301,7 +292,7 @@ void TrainableModel::fold_gates() {
   for (const StoredTensor& tensor : parts_->tensors) {
     const ParameterTensor* const found = table.find(tensor.name);
     if (found == nullptr || !found->heads) continue;
-    scatter(parts_->multiplied(tensor, *found->heads, gates), tensor);
+    scatter(parts_->multiplied(tensor, *found->heads, gates), tensor.parts);
   }
   parts_->parameters.pop_back();
   parts_->gates.reset();
@@ -319,10 +310,11 @@ std::span<const StoredTensor> TrainableModel::tensors() const { return parts_->t
 
 std::vector<double> TrainableModel::head_gradient_norms() const {
   std::vector<double> norms(heads());
-  const std::vector<TrainedAttention*> layers = parts_->network->attentions();
+  const std::vector<const AttentionLayer*> layers = parts_->network->attentions();
   for (size_t i = 0; i < layers.size(); ++i) {
     const AttentionSite& site = attentions()[i];
-    layers[i]->gradient_norms(std::span(norms).subspan(site.first, site.heads.size()));
+    headwise::head_gradient_norms(*layers[i]->gradients(),
+                                  std::span(norms).subspan(site.first, site.heads.size()));
   }
   return norms;
 }

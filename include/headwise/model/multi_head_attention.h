@@ -176,7 +176,7 @@ class MultiHeadAttention {
 
   /// Where gradients of weights are added, made by weights().zeros(); null: they are left out.
   struct WeightGradients {
-    MultiHeadAttentionWeights* to = nullptr;
+    const MultiHeadAttentionWeights* to = nullptr;
     bool matrices = true, biases = true;  // which of them are wanted
     bool grad_is_zero = false;            // gradients of matrices are all 0 and may be overwritten
 

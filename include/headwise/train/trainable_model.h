@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "headwise/core/view.h"
-#include "headwise/io/tensor_file.h"
 #include "headwise/model/model.h"
+#include "headwise/model/stored_tensor.h"
 #include "headwise/train/batch.h"
 
 namespace headwise {
@@ -31,20 +31,6 @@ struct Parameter {
   bool grad_is_zero = false;  // Set by clear_gradients(). The first writer may overwrite instead of
                               // accumulate, and resets it.
   std::optional<double> rate{};  // its own, in place of the optimiser's
-};
-
-/// Some rows of a tensor as a checkpoint stores it, where they lie in the model.
-struct TensorPart {
-  View<float, 2> values{};
-  View<float, 2> gradient{};  // empty: never trained, such as the sinusoids of Marian
-};
-
-/// A tensor as a checkpoint stores it; the rows of its parts, one after the other, are its numbers.
-struct StoredTensor {
-  std::string name{};
-  std::vector<int64_t> shape{};
-  Dtype dtype = Dtype::kF32;  // of the file
-  std::vector<TensorPart> parts{};
 };
 
 /// What a loaded folder is to be trained for. An output layer that the folder does not have is made

@@ -1,14 +1,14 @@
-// Heads of an attention taken one by one: as equals, and their gradients.
+// Copies and measures the rows of single heads.
+#include "train/projections.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "headwise/kernels/sum_of_squares.h"
-#include "train/attention.h"
 
 namespace headwise {
 
-void TrainedAttention::make_heads_equal() {
-  const MultiHeadAttentionWeights& w = attention_.weights();
+void make_heads_equal(const MultiHeadAttentionWeights& w) {
   const MultiHeadAttentionShape& s = w.shape();
   const auto repeat_rows = [](View<float, 2> rows, int64_t heads, int64_t width) {
     for (int64_t h = 1; h < heads; ++h) {
@@ -24,19 +24,19 @@ void TrainedAttention::make_heads_equal() {
   }
 }
 
-void TrainedAttention::gradient_norms(std::span<double> norms) const {
-  const MultiHeadAttentionShape& s = gradients_.shape();
+void head_gradient_norms(const MultiHeadAttentionWeights& gradients, std::span<double> norms) {
+  const MultiHeadAttentionShape& s = gradients.shape();
   const auto squares = [](View<float, 2> rows, int64_t head, int64_t width) {
     return sum_of_squares({&rows(head * width, 0), static_cast<size_t>(width * rows.extent(1))});
   };
   for (int64_t h = 0; h < s.H; ++h) {
     const int64_t kv = s.kv_of(h);
-    double sum = squares(gradients_.value(), kv, s.Dv);
+    double sum = squares(gradients.value(), kv, s.Dv);
     if (h < s.learned()) {
-      sum += squares(gradients_.query(), h, s.D) + squares(gradients_.key(), kv, s.D);
+      sum += squares(gradients.query(), h, s.D) + squares(gradients.key(), kv, s.D);
     }
     for (int64_t c = 0; c < s.C; ++c) {
-      sum += sum_of_squares({&gradients_.output()(c, h * s.Dv), static_cast<size_t>(s.Dv)});
+      sum += sum_of_squares({&gradients.output()(c, h * s.Dv), static_cast<size_t>(s.Dv)});
     }
     norms[h] = std::sqrt(sum);
   }

@@ -1,13 +1,13 @@
 // Copies between the order of a checkpoint and the order of a model.
-#include "train/stored_tensors.h"
+#include "model/stored_tensors.h"
 
 #include "io/from_float.h"
 
 namespace headwise {
 
-void scatter(std::span<const float> numbers, const StoredTensor& to) {
+void scatter(std::span<const float> numbers, std::span<const TensorPart> to) {
   const float* next = numbers.data();
-  for (const TensorPart& part : to.parts) {
+  for (const TensorPart& part : to) {
     for (int64_t row = 0; row < part.values.extent(0); ++row) {
       for (int64_t c = 0; c < part.values.extent(1); ++c) part.values(row, c) = *next++;
     }

@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "headwise/train/trainable_model.h"
+#include "headwise/model/stored_tensor.h"
 
 namespace headwise {
 
 /// Numbers of a tensor, in its order, into the model.
-void scatter(std::span<const float> numbers, const StoredTensor& to);
+void scatter(std::span<const float> numbers, std::span<const TensorPart> to);
 
 /// The numbers of a tensor, or their gradients, in its order.
 enum class Which { values, gradients };
