@@ -11,6 +11,7 @@
 #include "headwise/io/tensor_file.h"
 #include "model/model_parts.h"
 #include "model/model_source.h"
+#include "model/parameter_table.h"
 #include "model/rotary_frequencies.h"
 #include "model/stack_layout.h"
 #include "model/weight_reader.h"
@@ -195,6 +196,7 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
   if (!TaskHead::was_saved(config, prefix, reader)) parts->config.task = Task::hidden;
+  reader.expect(table_of(config, prefix, reader));
   uint64_t streams = 0;
   const auto stack = [&](Side side, const Embedding* shared_word) {
     return Stack(reader, {.config = config,
