@@ -114,11 +114,22 @@ bool add_task_output(const Layers& layers, const HiddenStates& hidden, const Ten
     if (!step.norm.empty()) x = layers.norm(x, step.norm, next);
     width = next;
   }
-  const OutputTensors tensors = take_output(config, names, width, &word, layers.reader());
+  WeightReader& reader = layers.reader();
+  const int64_t outputs = outputs_of(config);
+  const OutputTensors tensors = output_tensors(
+      config, names, [&](const std::string& name) { return reader.has(name); }, false);
+  if (tensors.tied) reader.copy(tensors.weight, word.name);
+  if (!tensors.beside_bias.empty()) {
+    reader.copy(tensors.beside_bias, tensors.same_as_bias ? tensors.bias : "");
+  }
   // A tied matrix is in the graph already, as the embedding.
-  const Value matrix = tensors.tied ? graph.transpose(layers.weight(word), {1, 0})
-                                    : layers.weight(*tensors.weight, true);
-  const Value bias = tensors.bias == nullptr ? "" : layers.weight(*tensors.bias);
+  const Value matrix = tensors.tied
+                           ? graph.transpose(layers.weight(word), {1, 0})
+                           : layers.weight(reader.take(tensors.weight, {outputs, width}), true);
+  const std::vector<int64_t> bias_shape =
+      tensors.bias_is_buffer ? std::vector<int64_t>{1, outputs} : std::vector<int64_t>{outputs};
+  const Value bias =
+      tensors.bias.empty() ? "" : layers.weight(reader.take(tensors.bias, bias_shape));
   name_scores(layers, hidden, names, sum(graph, graph.product(x, matrix), bias));
   return true;
 }

@@ -99,6 +99,7 @@ class Embedding {
 
   /// The plain weights of a table that is trained or was computed.
   const Weights& weights() const { return *table_.weights; }
+  const Table& table() const { return table_; }
 
  private:
   int64_t rows_ = 0, width_ = 0, padding_ = -1;

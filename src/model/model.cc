@@ -188,28 +188,13 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  auto parts = std::make_unique<Parts>();
-  parts->config = read_config(folder, options.config);
-  const ModelConfig& config = parts->config;
-  parts->sites = attention_sites(config);
+  ModelConfig config = read_config(folder, options.config);
   WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
-  if (!TaskHead::was_saved(config, prefix, reader)) parts->config.task = Task::hidden;
+  if (!TaskHead::was_saved(config, prefix, reader)) config.task = Task::hidden;
   reader.expect(table_of(config, prefix, reader));
-  uint64_t streams = 0;
-  const auto stack = [&](Side side, const Embedding* shared_word) {
-    return Stack(reader, {.config = config,
-                          .side = side,
-                          .prefix = prefix,
-                          .sites = parts->sites,
-                          .shared_word = shared_word,
-                          .streams = streams});
-  };
-  if (config.encoder.layers() > 0) parts->encoder = stack(Side::encoder, nullptr);
-  if (config.decoder.layers() > 0) parts->decoder = stack(Side::decoder, &parts->encoder.word());
-  const Stack& last = config.decoder.layers() > 0 ? parts->decoder : parts->encoder;
-  parts->head = TaskHead(config, prefix, last.word(), reader);
+  auto parts = std::make_unique<Parts>(std::move(config), reader, prefix, false);
   reader.finish();
   return Model(std::move(parts), std::make_unique<ModelSource>(folder, options));
 }
@@ -222,10 +207,7 @@ int64_t Model::heads() const {
   return heads;
 }
 const MultiHeadAttention& Model::layer(int64_t site) const {
-  const AttentionSite& at = parts_->sites[site];
-  const Stack& stack = at.side == Side::encoder ? parts_->encoder : parts_->decoder;
-  const Block& block = stack.blocks()[at.layer];
-  return (at.kind == AttentionKind::cross ? *block.cross() : block.self()).attention();
+  return parts_->layer(parts_->sites[site]).attention();
 }
 
 Activations Model::forward(const TokenBatch& batch, const ForwardOptions& options) const {
@@ -265,7 +247,7 @@ std::vector<int64_t> Model::output_rows(std::span<const int64_t> offsets) const 
 }
 
 Activations Model::word_embeddings(Side side, std::span<const int32_t> ids) const {
-  const Stack& stack = side == Side::encoder ? parts_->encoder : parts_->decoder;
+  const Stack& stack = parts_->stack(side);
   if (!stack.word().exists()) {
     refuse("the model has no such side", side == Side::encoder ? "encoder" : "decoder",
            side == Side::encoder ? "decoder" : "encoder");

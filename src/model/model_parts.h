@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "headwise/model/model.h"
-#include "model/block.h"
-#include "model/stack.h"
-#include "model/task_head.h"
+#include "model/transformer.h"
 
 namespace headwise {
 
-struct Model::Parts {
-  ModelConfig config;
-  std::vector<AttentionSite> sites;
-  Stack encoder, decoder;
-  TaskHead head;
+struct Model::Parts : Transformer {
+  using Transformer::Transformer;
 
   // Memory of the last pass, for the next one. A second pass at the same time has its own.
   std::mutex mutex;
@@ -40,9 +35,6 @@ struct Model::Parts {
     Parts& parts_;
     std::unique_ptr<BlockScratch> scratch_;
   };
-
-  /// The stack that hidden states of a text come from: the encoder, if there is one.
-  const Stack& first() const { return config.encoder.layers() > 0 ? encoder : decoder; }
 
   /// Runs a stack; `state` only in steps.
   Activations run(const Stack& stack, const TokenBatch& batch, BlockInput input,

@@ -230,30 +230,19 @@ class TableBuilder {
       if (!step.norm.empty()) add_norm(step.norm, next);
       width = next;
     }
-    const std::string own = names.output + ".weight";
-    const bool shared =
-        config_.tied || (names.tied_unless_stored && !options_.fresh_output && !has(own));
-    if (names.tied && shared) {
-      repeated_.push_back({own, word});
-    } else {
-      add(own, {outputs_of(config_), width});
-    }
-    add_output_bias(names);
-  }
-
-  void add_output_bias(const TaskNames& names) {
     const int64_t outputs = outputs_of(config_);
-    const std::string beside = names.output + ".bias";
-    if (!config_.tied && !names.bias.empty() && has(beside)) {
-      add(beside, {outputs});
-      repeated_.push_back({names.bias, ""});
-    } else if (names.bias_is_buffer) {
-      if (options_.fresh_output || has(names.bias)) add(names.bias, {1, outputs});
-    } else if (!names.bias.empty() && (has(names.bias) || !has(beside))) {
-      add(names.bias, {outputs});
-      repeated_.push_back({beside, names.bias});
-    } else if (has(beside) || (options_.fresh_output && names.has_bias)) {
-      add(beside, {outputs});
+    const OutputTensors last = output_tensors(config_, names, options_.has, options_.fresh_output);
+    if (last.tied) {
+      repeated_.push_back({last.weight, word});
+    } else {
+      add(last.weight, {outputs, width});
+    }
+    if (!last.bias.empty()) {
+      add(last.bias,
+          last.bias_is_buffer ? std::vector<int64_t>{1, outputs} : std::vector<int64_t>{outputs});
+    }
+    if (!last.beside_bias.empty()) {
+      repeated_.push_back({last.beside_bias, last.same_as_bias ? last.bias : ""});
     }
   }
 

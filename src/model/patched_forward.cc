@@ -237,10 +237,7 @@ class PatchedForward::Run {
   void form(const Variant& variant, const Stop& stop, View<const float, 2> sum,
             View<const float, 3> z, View<float, 2> out) {
     const AttentionSite& here = site(stop);
-    const Stack& stack = stop.side == Side::encoder ? parts_.encoder : parts_.decoder;
-    const Block& block = stack.blocks()[stop.layer];
-    const MultiHeadAttention& attention =
-        (stop.kind == AttentionKind::self ? block.self() : *block.cross()).attention();
+    const MultiHeadAttention& attention = parts_.layer(here).attention();
     const View<const float, 2> weights = attention.weights().output();  // [C, H Dv]
     const int64_t T = sum.extent(0), C = sum.extent(1), Dv = z.extent(2);
     const View<float, 2> delta = room_for(pass_.delta_, T, Dv);

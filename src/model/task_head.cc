@@ -1,4 +1,4 @@
-// Reads the output layer of each task, and runs it.
+// The weights of the output layer of each task, and its passes.
 #include "model/task_head.h"
 
 #include <algorithm>
@@ -6,30 +6,22 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "headwise/core/shape.h"
+#include "headwise/kernels/activation.h"
 #include "headwise/kernels/cross_entropy.h"
+#include "headwise/kernels/dropout.h"
 #include "model/families/family.h"
 
 namespace headwise {
 namespace {
 
-/// The bias of an output layer, by the name that the checkpoint has for it.
-const TensorInfo* take_bias(const TaskNames& names, int64_t outputs, bool tied,
-                            WeightReader& reader) {
-  const std::string beside = names.output + ".bias";
-  if (!tied && !names.bias.empty() && reader.has(beside)) {
-    if (reader.has(names.bias)) reader.take(names.bias, {outputs});  // of no use then
-    return &reader.take(beside, {outputs});
+void scale_rows(View<const float, 2> x, float factor, View<float, 2> out) {
+  for (int64_t t = 0; t < x.extent(0); ++t) {
+    for (int64_t c = 0; c < x.extent(1); ++c) out(t, c) = factor * x(t, c);
   }
-  if (names.bias_is_buffer) {
-    return reader.has(names.bias) ? &reader.take(names.bias, {1, outputs}) : nullptr;
-  }
-  if (!names.bias.empty() && (reader.has(names.bias) || !reader.has(beside))) {
-    const TensorInfo& bias = reader.take(names.bias, {outputs});
-    reader.same_as(beside, bias);
-    return &bias;
-  }
-  return reader.has(beside) ? &reader.take(beside, {outputs}) : nullptr;
+}
+
+void drop(View<float, 2> x, const Dropout& options) {
+  if (options.p > 0) dropout(x, options, x);
 }
 
 }  // namespace
@@ -55,52 +47,77 @@ int64_t outputs_of(const ModelConfig& config) {
 }
 
 bool TaskHead::was_saved(const ModelConfig& config, const std::string& prefix,
-                         const WeightReader& reader) {
+                         const WeightSource& source) {
   if (config.task != Task::masked_lm) return true;
   const TaskNames names = task_names(config, prefix);
-  if (reader.has(names.bias) || reader.has(names.output + ".bias")) return true;
+  if (source.has(names.bias) || source.has(names.output + ".bias")) return true;
   return std::ranges::any_of(names.steps, [&](const TaskStep& step) {
-    return reader.has(step.dense + ".weight") || reader.has(step.norm + ".weight");
+    return source.has(step.dense + ".weight") || source.has(step.norm + ".weight");
   });
 }
 
-OutputTensors take_output(const ModelConfig& config, const TaskNames& names, int64_t width,
-                          const TensorInfo* word, WeightReader& reader) {
-  const int64_t outputs = outputs_of(config);
-  const std::string own = names.output + ".weight";
-  const bool shared = config.tied || (names.tied_unless_stored && !reader.has(own));
-  OutputTensors tensors{.tied = names.tied && shared && word != nullptr};
-  if (tensors.tied) reader.same_as(own, *word);
-  tensors.weight = tensors.tied ? word : &reader.take(own, {outputs, width});
-  tensors.bias = take_bias(names, outputs, config.tied, reader);
+OutputTensors output_tensors(const ModelConfig& config, const TaskNames& names,
+                             const HasTensor& has, bool fresh) {
+  const std::string own = names.output + ".weight", beside = names.output + ".bias";
+  const bool shared = config.tied || (names.tied_unless_stored && !fresh && !has(own));
+  OutputTensors tensors{.weight = own, .tied = names.tied && shared};
+  if (!config.tied && !names.bias.empty() && has(beside)) {
+    tensors.bias = beside;
+    tensors.beside_bias = names.bias;
+  } else if (names.bias_is_buffer) {
+    if (fresh || has(names.bias)) tensors.bias = names.bias;
+    tensors.bias_is_buffer = true;
+  } else if (!names.bias.empty() && (has(names.bias) || !has(beside))) {
+    tensors.bias = names.bias;
+    tensors.beside_bias = beside;
+    tensors.same_as_bias = true;
+  } else if (has(beside) || (fresh && names.has_bias)) {
+    tensors.bias = beside;
+  }
   return tensors;
 }
 
-TaskHead::TaskHead(const ModelConfig& config, const std::string& prefix, const Embedding& word,
-                   WeightReader& reader)
-    : scale_(config.output_scale) {
-  const TaskNames names = task_names(config, prefix);
+TaskHead::TaskHead(WeightSource& source, const Place& place) : scale_(place.config.output_scale) {
+  const ModelConfig& config = place.config;
+  const TaskNames names = task_names(config, place.prefix);
+  const Init init = Init::normal(source.init_std().output);
   rows_ = names.rows;
+  drops_input_ = names.drops_input;
+  drops_output_ = names.drops_output;
+  input_stream_ = place.streams++;
+  output_stream_ = place.streams++;
   if (names.output.empty()) return;
+  source.enter_output();
   int64_t width = config.width;
   for (const TaskStep& step : names.steps) {
     // The last step before a tied output leads to the width of the embedding.
     const int64_t next = names.tied ? config.embedding_width : width;
     steps_.push_back(
-        {Linear(reader, {.tensor = step.dense}, {.outputs = next, .inputs = width}),
-         step.activation,
-         step.norm.empty() ? Norm() : Norm(reader, {.tensor = step.norm}, config, next)});
+        {.dense =
+             Linear(source, {"output.dense", step.dense}, {.outputs = next, .inputs = width}, init),
+         .activation = step.activation,
+         .norm =
+             step.norm.empty() ? Norm() : Norm(source, {"output.norm", step.norm}, config, next)});
     width = next;
   }
-  const OutputTensors tensors =
-      take_output(config, names, width, reader.files().find(word.tensor()), reader);
-  if (config.task == Task::causal_lm) {
-    table_ =
-        tensors.tied ? word : Embedding(reader.table(*tensors.weight), outputs_of(config), width);
+  const int64_t outputs = outputs_of(config);
+  const OutputTensors tensors = output_tensors(
+      config, names, [&](const std::string& name) { return source.has(name); }, place.fresh);
+  if (tensors.tied) source.copy(tensors.weight, place.word.tensor());
+  const Embedding table =
+      tensors.tied ? place.word
+                   : Embedding(source, {"output.weight", tensors.weight}, outputs, width, init);
+  weight_ = source.factor(table.table());
+  if (config.task == Task::causal_lm) table_ = table;
+  if (tensors.bias_is_buffer && !tensors.bias.empty()) {
+    bias_ = Weights(1, outputs, false);
+    source.tensor(tensors.bias, {1, outputs}, {{.values = bias_.matrix()}}, Init::zeros());
+  } else if (!tensors.bias.empty()) {
+    bias_ = source.vector({"output.bias", tensors.bias}, outputs, Init::zeros());
   }
-  Weights weight(reader.packed(*tensors.weight)), bias;
-  if (tensors.bias != nullptr) bias = Weights(reader.floats(*tensors.bias), 1);
-  output_ = Linear(std::move(weight), std::move(bias));
+  if (!tensors.beside_bias.empty()) {
+    source.copy(tensors.beside_bias, tensors.same_as_bias ? tensors.bias : "");
+  }
 }
 
 View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations& held) const {
@@ -112,9 +129,7 @@ View<const float, 2> TaskHead::prepare(View<const float, 2> hidden, Activations&
   View<const float, 2> x = hidden;
   if (scale_ != 1) {
     held = Activations(hidden.extent(0), hidden.extent(1));
-    for (int64_t row = 0; row < hidden.extent(0); ++row) {
-      for (int64_t c = 0; c < hidden.extent(1); ++c) held.rows(row, c) = scale_ * hidden(row, c);
-    }
+    scale_rows(hidden, scale_, held.rows);
     x = held.rows;
   }
   for (const Step& step : steps_) {
@@ -131,7 +146,7 @@ Activations TaskHead::forward(View<const float, 2> hidden) const {
   Activations held;
   const View<const float, 2> x = prepare(hidden, held);
   Activations out(hidden.extent(0), width());
-  output_.forward(x, out.rows);
+  weight_->multiply(x, out.rows, {.bias = bias_.vector()});
   return out;
 }
 
@@ -162,7 +177,7 @@ void TaskHead::losses(View<const float, 2> hidden, std::span<const int32_t> targ
                       std::span<double> losses) const {
   Activations held;
   const View<const float, 2> x = prepare(hidden, held);
-  row_losses(x, output_.weight().packed(), output_.bias().vector(), targets, losses);
+  row_losses(x, weight_->packed(), bias_.vector(), targets, losses);
 }
 
 std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {
@@ -183,6 +198,62 @@ std::vector<int64_t> TaskHead::rows(std::span<const int64_t> offsets) const {
     }
   }
   return rows;
+}
+
+Dropout TaskHead::dropout_of(bool drops, uint64_t stream, const Tape& tape) const {
+  return {.p = drops ? tape.drop.residual : 0,
+          .seed = tape.drop.seed,
+          .stream = stream,
+          .rows = tape.rows};
+}
+
+View<const float, 2> TaskHead::forward(View<const float, 2> hidden, Tape& tape) const {
+  const Dropout at_input = dropout_of(drops_input_, input_stream_, tape);
+  const Dropout at_output = dropout_of(drops_output_, output_stream_, tape);
+  View<const float, 2> x = hidden;
+  for (const Dropout& options : {at_input, steps_.empty() ? at_output : Dropout{}}) {
+    if (options.p == 0) continue;
+    dropout(x, options, tape.dropped.like(x));
+    x = tape.dropped.view();
+  }
+  tape.steps.resize(steps_.size());
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    const Step& step = steps_[at];
+    Tape::Step& of = tape.steps[at];
+    const View<float, 2> raw = of.raw.shaped(x.extent(0), step.dense.outputs());
+    of.in = x;
+    step.dense.forward(x, raw);
+    activate(raw, step.activation, of.activated.like(raw));
+    View<float, 2> out = of.activated.view();
+    if (step.norm.exists()) {
+      out = of.normed.like(raw);
+      step.norm.forward(of.activated.view(), out);
+    }
+    drop(out, at_output);
+    x = out;
+  }
+  if (scale_ != 1) {
+    scale_rows(x, scale_, tape.scaled.like(x));
+    x = tape.scaled.view();
+  }
+  return x;
+}
+
+void TaskHead::backward(View<float, 2> d, View<float, 2> dhidden, Tape& tape) const {
+  const Dropout at_output = dropout_of(drops_output_, output_stream_, tape);
+  if (scale_ != 1) scale_rows(d, scale_, d);
+  for (size_t at = steps_.size(); at-- > 0;) {
+    const Step& step = steps_[at];
+    Tape::Step& of = tape.steps[at];
+    drop(d, at_output);
+    if (step.norm.exists()) step.norm.backward(of.activated.view(), d, {.dx = d});
+    activate_backward(of.raw.view(), step.activation, d, d);
+    const View<float, 2> dx = at == 0 ? dhidden : of.d.like(of.in);
+    step.dense.backward(of.in, d, {.dx = dx});
+    d = dx;
+  }
+  if (steps_.empty()) drop(dhidden, at_output);
+  drop(dhidden, dropout_of(drops_input_, input_stream_, tape));
 }
 
 }  // namespace headwise

@@ -99,6 +99,10 @@ Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, co
   return table(take(name.tensor, {rows, width}));
 }
 
+std::shared_ptr<const Weights> WeightReader::factor(const Table& table) {
+  return std::make_shared<const Weights>(packed(*files_.find(table.tensor)));
+}
+
 void WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
                           std::vector<TensorPart> parts, const Init&) {
   scatter(floats(take(name, shape)).span(), parts);

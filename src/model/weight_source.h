@@ -74,6 +74,8 @@ class WeightSource {
                  const MatrixForm& form);
   Weights vector(const LayerName& name, int64_t size, const Init& init);
   virtual Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) = 0;
+  /// The rows of a table as a matrix to multiply with.
+  virtual std::shared_ptr<const Weights> factor(const Table& table) = 0;
 
   /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
   /// layers are made.
@@ -84,6 +86,8 @@ class WeightSource {
                                          std::span<float> gradient, bool decays) = 0;
   /// A tensor that a checkpoint may have beside `of`, with the same numbers; empty: of no use.
   virtual void copy(const std::string& name, const std::string& of) = 0;
+  /// What follows belongs to the output layer.
+  virtual void enter_output() {}
 
  protected:
   virtual PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,

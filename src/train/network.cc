@@ -1,4 +1,4 @@
-// Declares the layers of a model, and runs a batch through them and back.
+// Runs a batch through the layers of a model and back.
 #include "train/network.h"
 
 #include <fmt/format.h>
@@ -22,27 +22,11 @@ void check_probability(const char* name, float p) {
 
 }  // namespace
 
-Network::Network(const ModelConfig& config, ParameterList& declare, const Options& options,
-                 Similarity similarity)
-    : config_(config), sites_(attention_sites(config)), similarity_(std::move(similarity)) {
-  uint64_t streams = 0;
-  const auto stack = [&](Side side, const Embedding* shared_word) {
-    return Stack(declare, {.config = config,
-                           .side = side,
-                           .prefix = options.prefix,
-                           .sites = sites_,
-                           .shared_word = shared_word,
-                           .streams = streams});
-  };
-  if (config.encoder.layers() > 0) encoder_ = stack(Side::encoder, nullptr);
-  if (config.decoder.layers() > 0) decoder_ = stack(Side::decoder, &encoder_.word());
-  if (config.task == Task::hidden) return;
-  const Stack& last = config.decoder.layers() > 0 ? decoder_ : encoder_;
-  output_ = std::make_unique<TrainedOutput>(declare, TrainedOutput::Place{.config = config,
-                                                                          .prefix = options.prefix,
-                                                                          .word = last.word(),
-                                                                          .fresh = options.fresh,
-                                                                          .streams = streams});
+Network::Network(const Transformer& layers, Similarity similarity)
+    : layers_(layers), similarity_(std::move(similarity)) {
+  if (layers.config.task != Task::hidden) {
+    loss_ = std::make_unique<TaskLoss>(layers.config, layers.head);
+  }
 }
 
 void Network::check(const TrainingBatch& batch, const PassOptions& options, bool two) const {
@@ -51,7 +35,7 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options, bool
   check_probability("head_dropout", options.head_dropout);
   batch.source.check();
   if (two) batch.target.check();
-  check_gates(options.gates, sites_, batch.source.sequences());
+  check_gates(options.gates, layers_.sites, batch.source.sequences());
   if (options.dgates.data() != nullptr && options.dgates.shape() != options.gates.shape()) {
     throw Error({.what = "the gradients of gates are not shaped as the gates",
                  .got = to_string(options.dgates.shape()),
@@ -65,17 +49,18 @@ void Network::check(const TrainingBatch& batch, const PassOptions& options, bool
   }
   if (batch.target.rows() == 0) return;
   throw Error({.what = "targets were given to a model without encoder and decoder",
-               .got = config_.model_type,
+               .got = layers_.config.model_type,
                .expected = "marian or t5",
                .hint = "give it texts and labels"});
 }
 
 Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions& options, bool two,
-                                  bool backward, TrainedOutput* output) {
+                                  bool backward, TaskLoss* loss) {
   check(batch, options, two);
-  Forward pass{.two = two,
-               .last = two || config_.encoder.layers() == 0 ? &decoder_ : &encoder_,
-               .texts = two ? &batch.target : &batch.source};
+  Forward pass{
+      .two = two,
+      .last = two || layers_.config.encoder.layers() == 0 ? &layers_.decoder : &layers_.encoder,
+      .texts = two ? &batch.target : &batch.source};
   forward_options_ = {.gates = options.gates, .observer = options.observer};
   BlockInput input{.options = &forward_options_,
                    .drop = {.residual = options.dropout,
@@ -84,15 +69,16 @@ Network::Forward Network::forward(const TrainingBatch& batch, const PassOptions&
                             .seed = options.seed},
                    .dgates = options.dgates};
   if (two) {
-    const View<float, 2> source = encoder_.forward(batch.source, input, encoder_tape_, scratch_);
-    if (backward && encoder_.wants_gradient(options.dgates.data() != nullptr)) {
+    const View<float, 2> source =
+        layers_.encoder.forward(batch.source, input, encoder_tape_, scratch_);
+    if (backward && layers_.encoder.wants_gradient(options.dgates.data() != nullptr)) {
       pass.dsource = dsource_.like(source);
     }
     input.source_offsets = batch.source.offsets;
     input.source = source;
     input.dsource = pass.dsource;
   }
-  if (output != nullptr) input.wanted = output->choose(pass.texts->offsets, batch);
+  if (loss != nullptr) input.wanted = loss->choose(pass.texts->offsets, batch);
   pass.hidden = pass.last->forward(*pass.texts, input, tape_, scratch_);
   return pass;
 }
@@ -104,18 +90,19 @@ void Network::backward(const Forward& pass, View<float, 2> dhidden, double balan
   }
   pass.last->backward(dhidden, balance_scale, tape_, scratch_);
   if (dsource.data() != nullptr) {
-    encoder_.backward(dsource, balance_scale, encoder_tape_, scratch_);
+    layers_.encoder.backward(dsource, balance_scale, encoder_tape_, scratch_);
   }
 }
 
 Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool backward) {
-  const Forward pass = forward(batch, options, config_.encoder_decoder(), backward, output_.get());
+  const Forward pass =
+      forward(batch, options, layers_.config.encoder_decoder(), backward, loss_.get());
   const View<float, 2> dhidden = backward ? dhidden_.like(pass.hidden) : View<float, 2>();
-  Loss loss = output_ == nullptr ? similarity_.run(pass.hidden, batch, options, dhidden)
-                                 : output_->run(pass.hidden, options, dhidden);
+  Loss loss = loss_ == nullptr ? similarity_.run(pass.hidden, batch, options, dhidden)
+                               : loss_->run(pass.hidden, options, dhidden);
   const double balance = options.balance ? static_cast<double>(loss.scored) : 0;
   loss.loss += balance * (pass.last->balance_loss(tape_) +
-                          (pass.two ? encoder_.balance_loss(encoder_tape_) : 0));
+                          (pass.two ? layers_.encoder.balance_loss(encoder_tape_) : 0));
   if (backward && loss.scored > 0) {
     this->backward(pass, dhidden, balance * double{options.gradient_scale});
   }
@@ -124,21 +111,10 @@ Loss Network::run(const TrainingBatch& batch, const PassOptions& options, bool b
 
 void Network::run_hidden(const TrainingBatch& batch, const PassOptions& options,
                          const TrainableModel::NextGradient& next) {
-  const bool two = config_.encoder_decoder() && batch.target.sequences() > 0;
+  const bool two = layers_.config.encoder_decoder() && batch.target.sequences() > 0;
   const Forward pass = forward(batch, options, two, true, nullptr);
   const View<float, 2> dhidden = dhidden_.like(pass.hidden);
   while (next(pass.hidden, dhidden)) backward(pass, dhidden, 0);
-}
-
-std::vector<const AttentionLayer*> Network::attentions() const {
-  std::vector<const AttentionLayer*> found;
-  for (const Stack* stack : {&encoder_, &decoder_}) {
-    for (const Block& block : stack->blocks()) found.push_back(&block.self());
-    for (const Block& block : stack->blocks()) {
-      if (block.cross() != nullptr) found.push_back(block.cross());
-    }
-  }
-  return found;
 }
 
 }  // namespace headwise

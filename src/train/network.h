@@ -1,4 +1,4 @@
-// All layers of a model in training, and a pass through them.
+// Passes through all layers of a model, forward and back.
 #pragma once
 
 #include <filesystem>
@@ -6,21 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "model/stack.h"
-#include "train/output.h"
+#include "model/transformer.h"
 #include "train/similarity.h"
+#include "train/task_loss.h"
 
 namespace headwise {
 
 class Network {
  public:
-  struct Options {
-    std::string prefix{};  // of the base model's tensors
-    bool fresh = false;    // the output layer is not in the checkpoint
-  };
-
-  Network(const ModelConfig& config, ParameterList& declare, const Options& options,
-          Similarity similarity);
+  explicit Network(const Transformer& layers, Similarity similarity = {});
 
   /// Forward and loss, and backward if asked for.
   Loss run(const TrainingBatch& batch, const PassOptions& options, bool backward);
@@ -28,9 +22,6 @@ class Network {
   /// Forward, and backward from each gradient of the last hidden states that `next` gives.
   void run_hidden(const TrainingBatch& batch, const PassOptions& options,
                   const TrainableModel::NextGradient& next);
-
-  std::span<const AttentionSite> sites() const { return sites_; }
-  std::vector<const AttentionLayer*> attentions() const;  // in the order of the sites
 
  private:
   /// A pass on its way forward.
@@ -44,14 +35,12 @@ class Network {
 
   void check(const TrainingBatch& batch, const PassOptions& options, bool two) const;
   Forward forward(const TrainingBatch& batch, const PassOptions& options, bool two, bool backward,
-                  TrainedOutput* output);
+                  TaskLoss* loss);
   /// dhidden is used up.
   void backward(const Forward& pass, View<float, 2> dhidden, double balance_scale);
 
-  const ModelConfig& config_;
-  std::vector<AttentionSite> sites_;
-  Stack encoder_, decoder_;
-  std::unique_ptr<TrainedOutput> output_;  // none: hidden states
+  const Transformer& layers_;
+  std::unique_ptr<TaskLoss> loss_;  // none: that of hidden states
   Similarity similarity_;
   // The last pass.
   ForwardOptions forward_options_;

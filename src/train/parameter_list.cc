@@ -20,7 +20,7 @@ void ParameterList::tensor(const std::string& name, std::vector<int64_t> shape,
                            std::vector<TensorPart> parts, const Init& init) {
   tensors.push_back({.stored = {.name = name, .shape = std::move(shape), .parts = std::move(parts)},
                      .init = init,
-                     .of_output = in_output});
+                     .of_output = in_output_});
 }
 
 Table ParameterList::table(const LayerName& name, int64_t rows, int64_t width, const Init& init) {

@@ -35,6 +35,7 @@ class ParameterList : public WeightSource {
   bool packs() const override { return false; }
   bool has_gradients() const override { return !frozen_; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+  std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
   void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
               const Init& init) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
@@ -42,12 +43,12 @@ class ParameterList : public WeightSource {
   void copy(const std::string& name, const std::string& of) override {
     copies.push_back({name, of});
   }
+  void enter_output() override { in_output_ = true; }
 
   std::vector<Parameter> parameters{};
   std::vector<SharedParameterState> states{};  // of the parameters
   std::vector<Tensor> tensors{};
   std::vector<Copy> copies{};
-  bool in_output = false;  // what is declared now belongs to the output layer
 
  private:
   PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
@@ -55,6 +56,7 @@ class ParameterList : public WeightSource {
 
   std::function<bool(const std::string&)> has_;
   bool frozen_;
+  bool in_output_ = false;  // what is declared now belongs to the output layer
 };
 
 }  // namespace headwise

@@ -48,12 +48,12 @@ Adapted hidden_of(const std::string& text, const ModelConfig& saved) {
 
 struct TrainableModel::Parts {
   std::string json;
-  ModelConfig config;
   ConfigOptions config_options;
   std::string prefix;  // of the base model's tensors
   std::vector<Parameter> parameters;
   std::vector<SharedParameterState> states;  // what layers know of theirs in a pass
   std::vector<StoredTensor> tensors;
+  std::unique_ptr<Transformer> layers;
   std::unique_ptr<Network> network;
 
   // Tensors of the loaded folder that go into the saved one as they are.
@@ -154,23 +154,22 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   Adapted adapted = only_hidden ? hidden_of(text, saved)
                                 : adapt_config(text, file.string(), saved, what, options.config);
   parts->json = std::move(adapted.json);
-  parts->config = std::move(adapted.config);
   parts->config_options = options.config;
-  if (!only_hidden) check_trainable(parts->config);
-  const std::string prefix = adapted.fresh ? usual_prefix(parts->config) : stored_prefix;
+  const ModelConfig& config = adapted.config;
+  if (!only_hidden) check_trainable(config);
+  const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
   const ParameterTable table = table_of(parts->config, stored_prefix, reader, adapted.fresh);
   const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
   reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
   ParameterList declared(
-      read_init_std(parts->config, parts->json),
+      read_init_std(config, parts->json),
       [&](const std::string& name) { return reader.has(loader.stored(name)); }, what.frozen);
-  const bool pools = parts->config.task == Task::hidden && !only_hidden;
+  const bool pools = config.task == Task::hidden && !only_hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
-  parts->network = std::make_unique<Network>(
-      parts->config, declared, Network::Options{.prefix = prefix, .fresh = adapted.fresh},
-      std::move(similarity));
+  parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
+  parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
   if (!adapted.fresh) parts->carried.assign(reader.unused().begin(), reader.unused().end());
   reader.finish();
@@ -183,18 +182,17 @@ TrainableModel TrainableModel::create(const std::string& config_json,
                                       const Initialisation& options) {
   auto parts = std::make_unique<Parts>();
   parts->json = config_json;
-  parts->config = parse_config(config_json, "config.json");
-  check_trainable(parts->config);
-  parts->prefix = usual_prefix(parts->config);
-  ParameterList declared(read_init_std(parts->config, config_json),
+  const ModelConfig config = parse_config(config_json, "config.json");
+  check_trainable(config);
+  parts->prefix = usual_prefix(config);
+  ParameterList declared(read_init_std(config, config_json),
                          [](const std::string&) { return false; });
-  parts->network = std::make_unique<Network>(
-      parts->config, declared, Network::Options{.prefix = parts->prefix, .fresh = true},
-      Similarity());
+  parts->layers = std::make_unique<Transformer>(config, declared, parts->prefix, true);
+  parts->network = std::make_unique<Network>(*parts->layers);
   for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
   if (options.same_heads) {
-    for (const AttentionLayer* layer : parts->network->attentions()) {
-      make_heads_equal(layer->attention().weights());
+    for (const AttentionSite& site : parts->layers->sites) {
+      make_heads_equal(parts->layers->layer(site).attention().weights());
     }
   }
   parts->finish(declared);
@@ -297,20 +295,16 @@ std::span<const StoredTensor> TrainableModel::tensors() const { return parts_->t
 
 std::vector<double> TrainableModel::head_gradient_norms() const {
   std::vector<double> norms(heads());
-  const std::vector<const AttentionLayer*> layers = parts_->network->attentions();
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const AttentionSite& site = attentions()[i];
-    headwise::head_gradient_norms(*layers[i]->gradients(),
+  for (const AttentionSite& site : attentions()) {
+    headwise::head_gradient_norms(*parts_->layers->layer(site).gradients(),
                                   std::span(norms).subspan(site.first, site.heads.size()));
   }
   return norms;
 }
 
-const ModelConfig& TrainableModel::config() const { return parts_->config; }
+const ModelConfig& TrainableModel::config() const { return parts_->layers->config; }
 const std::string& TrainableModel::config_json() const { return parts_->json; }
-std::span<const AttentionSite> TrainableModel::attentions() const {
-  return parts_->network->sites();
-}
+std::span<const AttentionSite> TrainableModel::attentions() const { return parts_->layers->sites; }
 
 int64_t TrainableModel::heads() const {
   int64_t heads = 0;
@@ -324,7 +318,7 @@ void TrainableModel::save(const std::filesystem::path& folder) const { parts_->s
 std::vector<float> TrainableModel::Parts::multiplied(const StoredTensor& tensor,
                                                      const HeadTensor& heads,
                                                      std::span<const float> values) const {
-  const AttentionSite& site = network->sites()[heads.site];
+  const AttentionSite& site = layers->sites[heads.site];
   std::vector<float> numbers = gather(tensor, Which::values);
   for_each_piece(heads, tensor.shape, [&](const HeadRows& rows, int64_t first, int64_t count) {
     if (rows.part != HeadPart::output) return;
@@ -349,10 +343,11 @@ CutTensor TrainableModel::Parts::gated(const StoredTensor& tensor, const HeadTen
 void TrainableModel::Parts::save(const std::filesystem::path& folder) const {
   make_folder(folder);
   const std::vector<float> values = gates ? gates->gates() : std::vector<float>();
-  const std::string text = gates ? compact_config(json, config, network->sites(), values) : json;
+  const std::string text =
+      gates ? compact_config(json, layers->config, layers->sites, values) : json;
   ParameterTable before, after;
   if (gates) {
-    before = ParameterTable(config, {.prefix = prefix});
+    before = ParameterTable(layers->config, {.prefix = prefix});
     after = ParameterTable(parse_config(text, "config.json", config_options), {.prefix = prefix});
   }
   std::vector<CutTensor> contents;
