@@ -159,7 +159,7 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   if (!only_hidden) check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
-  const ParameterTable table = table_of(parts->config, stored_prefix, reader, adapted.fresh);
+  const ParameterTable table = table_of(config, stored_prefix, reader, adapted.fresh);
   const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
   reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
