@@ -61,11 +61,6 @@ CLI::Validator finite(std::optional<double> least = std::nullopt);
 std::optional<double> parse_share(std::string_view text);
 CLI::Validator is_share(double most = 1);
 
-/// Check the name of a loss, of an order in which heads go, of a form of a pruned model.
-CLI::Validator is_loss();
-CLI::Validator is_order();
-CLI::Validator is_form();
-
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);

@@ -51,13 +51,11 @@ ConfidenceInterval interval_of_median(std::vector<double> seconds) {
   return {seconds[left], seconds[n - 1 - left]};
 }
 
-LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const Model* original,
+LossEvidence loss_of(const Model& model, const EvaluationSet& set, const Model* original,
                      const std::function<void()>& check) {
   if (set.task == LossTask::fidelity && original != nullptr) {
     return {.task = "fidelity",
-            .value = infidelity(model, *original, folder, set.examples.all.source,
-                                set.examples.all.target),
+            .value = infidelity(model, *original, set.examples.all.source, set.examples.all.target),
             .examples = set.size()};
   }
   Evidence evidence = no_evidence(model);
@@ -65,7 +63,7 @@ LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
   options.progress = [&](std::string_view, int64_t, int64_t) {
     if (check) check();
   };
-  observe_importance(model, folder, set, options, evidence);
+  observe_importance(model, set, options, evidence);
   return *evidence.loss;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,8 +55,7 @@ struct PruneReport {
 
 /// The loss of a model over a set. Fidelity is to `original`; null: the model is the original.
 /// `check` is called now and then, and may throw.
-LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const Model* original,
+LossEvidence loss_of(const Model& model, const EvaluationSet& set, const Model* original,
                      const std::function<void()>& check = {});
 
 /// The object "prune" of summary.json, and what `headwise prune --json` prints.
