@@ -114,13 +114,6 @@ void usage_error(const std::string& message) {
   throw CLI::ValidationError(message, CLI::ExitCodes::ValidationError);
 }
 
-std::string grouped(int64_t number) {
-  std::string text = fmt::format("{}", number);
-  const size_t first = text.starts_with('-') ? 1 : 0;
-  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
-  return text;
-}
-
 std::string duration(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);
   if (whole < 120) return fmt::format("{} s", whole);

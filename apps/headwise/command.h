@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/core/grouped.h"
 #include "interrupt.h"
 
 namespace CLI {  // of <CLI/CLI.hpp>, which takes long to compile
@@ -76,9 +77,6 @@ void log_info(const CommonOptions& common, std::string_view text);
 
 /// What was asked for on the command line does not go together; exit code 2.
 [[noreturn]] void usage_error(const std::string& message);
-
-/// "22,713,216"
-std::string grouped(int64_t number);
 
 /// "7 s", "3 min", "2 h 5 min"
 std::string duration(double seconds);

@@ -78,36 +78,9 @@ std::string to_text(const PruneOutcome& outcome) {
 
 std::string to_text(const PruneReport& report) {
   std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
-  const auto row = [&](const std::string& name, const std::string& before, const std::string& after,
-                       double ratio) {
-    text += fmt::format("{:<22}{:>16}{:>16}{:>10}\n", name, before, after,
-                        std::isfinite(ratio) ? fmt::format("{:.3f}", ratio) : "");
-  };
-  const auto count = [&](const char* name, int64_t before, int64_t after) {
-    row(name, grouped(before), grouped(after),
-        static_cast<double>(after) / static_cast<double>(std::max<int64_t>(1, before)));
-  };
-  const ModelState &before = report.before, &after = report.after;
-  count("heads", before.heads, after.heads);
-  count("parameters", before.summary.parameters, after.summary.parameters);
-  count("in attention", before.summary.attention_parameters, after.summary.attention_parameters);
-  count("bytes of weights", before.summary.bytes, after.summary.bytes);
-  const auto number = [&](const std::string& name, double a, double b) {
-    row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
-  };
-  if (before.loss && report.cut) {
-    number(before.loss->task + ", untrained", before.loss->value, report.cut->value);
-  }
-  if (before.loss && after.loss) {
-    number(before.loss->task + " loss", before.loss->value, after.loss->value);
-    for (const auto& [score, value] : before.loss->scores) {
-      const auto other = after.loss->scores.find(score);
-      if (other != after.loss->scores.end()) number(score, value, other->second);
-    }
-  }
-  for (const SpeedComparison& at : report.speed) {
-    row(fmt::format("ms for {} x {}", at.texts, at.tokens), fmt::format("{:.2f}", at.before * 1e3),
-        fmt::format("{:.2f}", at.after * 1e3), at.after / at.before);
+  for (const ReportRow& row : rows_of(report)) {
+    text += fmt::format("{:<22}{:>16}{:>16}{:>10}\n", row.name, row.before, row.after,
+                        row.ratio ? fmt::format("{:.3f}", *row.ratio) : "");
   }
   const char* const other = report.form == "masked" ? "compact" : "masked";
   text += fmt::format(

@@ -7,6 +7,7 @@
 
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
+#include "headwise/core/grouped.h"
 #include "headwise/core/nearest_name.h"
 #include "headwise/core/parallel.h"
 #include "headwise/core/random.h"

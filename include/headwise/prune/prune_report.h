@@ -58,6 +58,14 @@ struct PruneReport {
 LossEvidence loss_of(const Model& model, const EvaluationSet& set, const Model* original,
                      const std::function<void()>& check = {});
 
+/// A line of the table of a report.
+struct ReportRow {
+  std::string name{};             // "parameters", "mlm loss", "ms for 8 x 128 tokens"
+  std::string before{}, after{};  // as they are shown: "22,713,216"
+  std::optional<double> ratio{};  // none: it was 0 before
+};
+std::vector<ReportRow> rows_of(const PruneReport& report);
+
 /// The object "prune" of summary.json, and what `headwise prune --json` prints.
 std::string to_json(const PruneReport& report);
 
