@@ -16,6 +16,7 @@ int main(int, char** arguments) try {
   auto plan = headwise::plan(model, verdict, {.keep = 0.6});
   auto pruned = headwise::prune(model, plan);
   pruned.save("./bert-60");
+  headwise::export_onnx(pruned, "./bert-60.onnx");
 
   const headwise::Model saved = headwise::load("./bert-60");
   std::printf("%d of %d heads are left\n", static_cast<int>(saved.heads()),
@@ -23,7 +24,7 @@ int main(int, char** arguments) try {
   auto again = headwise::observe(pruned, headwise::read_lines("reviews.txt"));
   const bool same_names = evidence.model.name == "bert" && evidence.model.sha256 == model.hash();
   return saved.heads() == 4 && again.heads.size() == 4 && same_names &&
-                 saved.hash() == pruned.hash()
+                 saved.hash() == pruned.hash() && std::filesystem::exists("bert-60.onnx")
              ? 0
              : 1;
 } catch (const headwise::Error& error) {
