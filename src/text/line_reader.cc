@@ -90,7 +90,8 @@ class LineReader::Gzip {
   z_stream stream_{};
 };
 
-LineReader::LineReader(const std::filesystem::path& path) : file_(path) {
+LineReader::LineReader(const std::filesystem::path& path, InvalidUtf8 invalid)
+    : file_(path), invalid_(invalid) {
   if (is_gzip(file_)) gzip_ = std::make_unique<Gzip>();
   while (buffer_.size() < 3 && fill()) {
   }
@@ -143,7 +144,9 @@ void LineReader::check(std::string_view line) const {
     refuse("text: a line is too long", fmt::format("more than {} bytes", kLongestLine),
            "a text per line", "is it a text file, and are its line ends \\n or \\r\\n?");
   }
-  if (const std::optional<size_t> invalid = find_invalid_utf8(line)) {
+  const std::optional<size_t> invalid =
+      invalid_ == InvalidUtf8::refuse ? find_invalid_utf8(line) : std::nullopt;
+  if (invalid) {
     const size_t at = *invalid;
     const bool utf16 =
         line_ == 1 && at == 0 && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF"));
