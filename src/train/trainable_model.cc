@@ -44,18 +44,6 @@ Adapted hidden_of(const std::string& text, const ModelConfig& saved) {
   return adapted;
 }
 
-/// The output layer that a folder has, but that is not trained.
-void ignore_output(const ModelConfig& config, const std::string& prefix, WeightReader& reader) {
-  const TaskNames names = task_names(config, prefix);
-  std::vector<std::string> layers = {names.output};
-  for (const TaskStep& step : names.steps) layers.insert(layers.end(), {step.dense, step.norm});
-  for (const std::string& layer : layers) {
-    reader.ignore(layer + ".weight");
-    reader.ignore(layer + ".bias");
-  }
-  reader.ignore(names.bias);
-}
-
 }  // namespace
 
 struct TrainableModel::Parts {
@@ -171,6 +159,9 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   if (!only_hidden) check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
+  const ParameterTable table = table_of(config, stored_prefix, reader, adapted.fresh);
+  const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
+  reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
   ParameterList declared(
       read_init_std(config, parts->json),
@@ -180,11 +171,7 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
   parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
-  if (adapted.fresh) {
-    ignore_output(saved, stored_prefix, reader);
-  } else {
-    parts->carried = reader.left_over();
-  }
+  if (!adapted.fresh) parts->carried.assign(reader.unused().begin(), reader.unused().end());
   reader.finish();
   parts->files = reader.files();
   parts->finish(declared);
