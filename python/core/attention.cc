@@ -1,17 +1,13 @@
 // Attention on arrays of NumPy and torch: one problem, which runs forward, backward and gives maps.
 #include "headwise/kernels/attention.h"
 
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <array>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "core.h"
 #include "headwise/core/error.h"
 
@@ -20,35 +16,6 @@ using namespace nanobind::literals;
 
 namespace headwise::python {
 namespace {
-
-/// An array on the CPU with any strides. Rank 1 must have no gaps, because it becomes a span.
-template <class T, int R>
-using Array = nb::ndarray<T, nb::ndim<R>, nb::device::cpu>;
-template <class T>
-using List = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Maybe = std::optional<T>;
-
-template <int R, class... Parts>
-auto view(const nb::ndarray<Parts...>& array) {
-  std::array<int64_t, R> shape{};
-  std::array<ptrdiff_t, R> strides{};
-  for (int r = 0; r < R; ++r) {
-    shape[r] = static_cast<int64_t>(array.shape(r));
-    strides[r] = array.stride(r);
-  }
-  return View<typename nb::ndarray<Parts...>::Scalar, R>(array.data(), shape, strides);
-}
-
-template <int R, class Array>
-auto view(const Maybe<Array>& array) {
-  return array ? view<R>(*array) : decltype(view<R>(*array))();
-}
-
-template <class T>
-std::span<T> span(const Maybe<List<T>>& list) {
-  return list ? std::span<T>(list->data(), list->shape(0)) : std::span<T>();
-}
 
 GateScope scope(const std::string& name) {
   if (name == "head") return GateScope::kHead;
@@ -71,10 +38,6 @@ struct Problem {
   Attention attention{};
 };
 
-std::span<const int64_t> counts(const List<const int64_t>& list) {
-  return {list.data(), list.shape(0)};
-}
-
 void make_problem(Problem* self, Array<const float, 3> q, Array<const float, 3> k,
                   Array<const float, 3> v, List<const int64_t> q_offsets,
                   Maybe<List<const int64_t>> k_offsets, Maybe<List<const int64_t>> q_lengths,
@@ -94,7 +57,7 @@ void make_problem(Problem* self, Array<const float, 3> q, Array<const float, 3> 
   self->attention = {.q = view<3>(self->q),
                      .k = view<3>(self->k),
                      .v = view<3>(self->v),
-                     .q_offsets = counts(self->q_offsets),
+                     .q_offsets = span(self->q_offsets),
                      .k_offsets = span(self->k_offsets),
                      .q_lengths = span(self->q_lengths),
                      .k_lengths = span(self->k_lengths),
@@ -111,13 +74,6 @@ void make_problem(Problem* self, Array<const float, 3> q, Array<const float, 3> 
                      .seed = seed,
                      .gates = view<2>(self->gates),
                      .gate_scope = scope(gate_scope)};
-}
-
-template <class T>
-nb::object to_numpy(std::vector<T> values, std::vector<size_t> shape) {
-  auto* const kept = new std::vector<T>(std::move(values));
-  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner));
 }
 
 using Field = std::pair<const char*, RunningMean HeadStatistics::*>;

@@ -35,6 +35,8 @@ NB_MODULE(_core, module) {
              "Sets how many threads headwise uses; at first all cores.");
   module.def("threads", &threads, "How many threads headwise uses.");
   bind_attention(module);
+  bind_model(module);
+  bind_pipeline(module);
 }
 
 }  // namespace headwise::python

@@ -6,5 +6,7 @@
 namespace headwise::python {
 
 void bind_attention(nanobind::module_& module);
+void bind_model(nanobind::module_& module);
+void bind_pipeline(nanobind::module_& module);
 
 }  // namespace headwise::python

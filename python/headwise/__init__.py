@@ -1,9 +1,29 @@
 """Attention heads of transformers: what they do, how much they matter, what could replace them."""
 
-from headwise._core import set_threads, threads
+from headwise._core import read_lines, set_threads, threads
+from headwise.attend import AttentionMap
 from headwise.attention import HeadStatistics, attention
 from headwise.errors import Error
 from headwise.heads import HeadNames
+from headwise.model import ActivationCache, Model, PrunedModel, load
+from headwise.results import Evidence, Plan, Study, Verdict
 
 __version__ = "0.1.0"
-__all__ = ["Error", "HeadNames", "HeadStatistics", "attention", "set_threads", "threads"]
+__all__ = [
+    "ActivationCache",
+    "AttentionMap",
+    "Error",
+    "Evidence",
+    "HeadNames",
+    "HeadStatistics",
+    "Model",
+    "Plan",
+    "PrunedModel",
+    "Study",
+    "Verdict",
+    "attention",
+    "load",
+    "read_lines",
+    "set_threads",
+    "threads",
+]
