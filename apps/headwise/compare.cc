@@ -327,7 +327,7 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   command.add_flag("--across", options->across,
                    "Match heads of all layers with each other; default: of the same layer");
-  command.add_option("--sample", options->sample, "At most so many texts, the first ones")
+  command.add_option("--sample", options->sample, "At most so many texts, drawn by the seed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
 }

@@ -187,7 +187,7 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->type_name("P");
   command
       .add_option("--sample", options->sample,
-                  "At most so many texts and sentences, the first ones")
+                  "At most so many texts and sentences, drawn by the seed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   command.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");

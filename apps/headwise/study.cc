@@ -120,6 +120,11 @@ void run_study(StudyArgs args, const CommonOptions& common) {
                                  session.model().heads(), duration(seconds), passes,
                                  input.data.evaluation ? input.data.evaluation->size()
                                                        : std::ssize(input.data.corpus.texts)));
+    if (args.passes && passes > 1.1 * *args.passes) {
+      log_info(common, fmt::format("--passes {:g} is less than statistics, probes, gradients, "
+                                   "random sets and timing cost before any ablation",
+                                   *args.passes));
+    }
   };
   options.progress = [&](const StudyProgress& progress) {
     throw_if_interrupted();
@@ -206,7 +211,8 @@ void add_study(CLI::App& app, CommonOptions& common) {
   add_list(command, "--data", observe.data, "What the loss is taken over; default: the texts")
       ->type_name("FILE");
   command
-      .add_option("--sample", observe.sample, "At most so many texts and sentences, the first ones")
+      .add_option("--sample", observe.sample,
+                  "At most so many texts and sentences, drawn by the seed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
       ->type_name("N");
   command.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
