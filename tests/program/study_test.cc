@@ -256,7 +256,7 @@ TEST_F(StudyCommand, SamplesAreDrawnByTheSeed) {
         run_program({"observe", path("bert"), "--input", path(file), "--measure", "attention",
                      "--no-probes", "--sample", "5", "--seed", seed, "--json"});
     EXPECT_EQ(result.code, 0) << result.errors;
-    const json text = json::parse(result.out)["corpora"]["text"];
+    const json text = json::parse(result.out)["corpus"]["text"];
     EXPECT_EQ(text["texts"], 5);
     return text["sha256"].get<std::string>();
   };
