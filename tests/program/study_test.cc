@@ -278,6 +278,14 @@ TEST_F(StudyCommand, PruneMeasuresASample) {
   EXPECT_THAT(contents_of(path("out/README.md")), HasSubstr("over 7 examples"));
 }
 
+TEST_F(StudyCommand, RecoveryWithoutDataSaysWhatWouldShowItsGain) {
+  const ProgramResult result =
+      run_program({"prune", path("bert"), "--drop", "L0.H1", "--recover", path("lines.txt"),
+                   "--loss", "fidelity", "-o", path("out")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("--data FILE would show the loss before and after"));
+}
+
 TEST_F(StudyCommand, PrunedModelsAreRecovered) {
   const auto loss_after = [&](std::vector<std::string> more, const char* out) {
     std::vector<std::string> arguments = {"prune",  path("bert"),
