@@ -32,8 +32,8 @@ class WeightReader : public WeightSource {
   bool has_gradients() const override { return false; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
   std::shared_ptr<const Weights> factor(const Table& table) override;
-  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-              const Init& init) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+               const Init& init) override;
   SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
                                  bool) override {
     return nullptr;

@@ -78,9 +78,9 @@ class WeightSource {
   virtual std::shared_ptr<const Weights> factor(const Table& table) = 0;
 
   /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
-  /// layers are made.
-  virtual void tensor(const std::string& name, std::vector<int64_t> shape,
-                      std::vector<TensorPart> parts, const Init& init) = 0;
+  /// layers are made. Gives its type in the checkpoint, if it was read.
+  virtual Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+                       std::vector<TensorPart> parts, const Init& init) = 0;
   /// Adds to what is trained; null if nothing is.
   virtual SharedParameterState parameter(const std::string& name, std::span<float> values,
                                          std::span<float> gradient, bool decays) = 0;

@@ -36,8 +36,8 @@ class ParameterList : public WeightSource {
   bool has_gradients() const override { return !frozen_; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
   std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
-  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-              const Init& init) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+               const Init& init) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
                                  std::span<float> gradient, bool decays) override;
   void copy(const std::string& name, const std::string& of) override {

@@ -205,7 +205,7 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
   if (options.same_heads) {
     for (const AttentionSite& site : parts->layers->sites) {
-      make_heads_equal(parts->layers->layer(site).attention().weights());
+      make_heads_equal(*parts->layers->layer(site).attention().weights());
     }
   }
   parts->finish(declared);
