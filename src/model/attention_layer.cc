@@ -150,7 +150,7 @@ AttentionLayer::AttentionLayer(WeightSource& source, const Place& place)
       attention_([&] {
         MultiHeadAttentionWeights weights(
             layer_config(place.config, place.attention, place.site.kind == AttentionKind::cross));
-        if (source.has_gradients()) gradients_ = weights.zeros();
+        if (!source.packs()) gradients_ = weights.zeros();
         const auto gradient = [&](std::span<float> (MultiHeadAttentionWeights::*of)() const) {
           return gradients_ ? ((*gradients_).*of)() : std::span<float>();
         };

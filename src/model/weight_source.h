@@ -62,10 +62,9 @@ class WeightSource {
   /// Of new models; 0 where weights are read.
   const InitStd& init_std() const { return init_std_; }
 
-  /// Whether factors of products are packed. Otherwise they are plain.
+  /// Whether weights are to run: factors of products are packed. Otherwise they are to be trained:
+  /// all are plain, and have gradients.
   virtual bool packs() const = 0;
-  /// Whether plain weights have gradients.
-  virtual bool has_gradients() const = 0;
   /// Whether the checkpoint has a tensor of this name.
   virtual bool has(const std::string& name) const = 0;
 

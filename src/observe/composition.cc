@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numbers>
 #include <vector>
 
@@ -62,6 +63,7 @@ struct Stop {
 
 /// A residual stream: that of an encoder, or of a decoder.
 struct Stream {
+  std::vector<std::shared_ptr<const MultiHeadAttentionWeights>> weights{};  // that the forms read
   std::vector<Writer> writers{};
   std::vector<Stop> stops{};
 };
@@ -116,7 +118,7 @@ std::vector<Stream> streams_of(const Model& model) {
   std::vector<Stream> streams(2);
   const auto pass = [&](Stream& stream, int64_t index) {
     const AttentionSite& site = model.attentions()[index];
-    const auto weights = model.layer(index).weights();
+    const auto& weights = stream.weights.emplace_back(model.layer(index).weights());
     stream.stops.push_back(
         stop(*weights, site, std::ssize(stream.writers), true, site.kind == AttentionKind::self));
     const auto before = std::ssize(stream.writers);
@@ -131,8 +133,9 @@ std::vector<Stream> streams_of(const Model& model) {
   for (const int64_t i : order) pass(streams[sites[i].side == Side::decoder], i);
   for (const int64_t i : order) {
     if (sites[i].kind == AttentionKind::self) continue;
+    const auto& weights = streams[0].weights.emplace_back(model.layer(i).weights());
     streams[0].stops.push_back(
-        stop(*model.layer(i).weights(), sites[i], std::ssize(streams[0].writers), false, true));
+        stop(*weights, sites[i], std::ssize(streams[0].writers), false, true));
   }
   return streams;
 }

@@ -261,7 +261,6 @@ class StudyRun {
   void observe(Evidence so_far) {
     ObserveOptions options{.probes = options_.probes, .seed = options_.seed};
     ImportanceOptions& importance = options.importance;
-    importance.load = input_.load;
     importance.ablation_mean = options_.thorough;
     if (!options_.thorough) {
       importance.adaptive_tolerance = kUsualTolerance;

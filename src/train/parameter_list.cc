@@ -7,13 +7,9 @@ namespace headwise {
 SharedParameterState ParameterList::parameter(const std::string& name, std::span<float> values,
                                               std::span<float> gradient, bool decays) {
   if (values.empty()) return nullptr;
-  parameters.push_back({.name = name,
-                        .values = values,
-                        .gradient = gradient,
-                        .decays = decays,
-                        .requires_grad = !frozen_});
+  parameters.push_back({.name = name, .values = values, .gradient = gradient, .decays = decays});
   return states.emplace_back(
-      std::make_shared<ParameterState>(ParameterState{.requires_grad = !frozen_}));
+      std::make_shared<ParameterState>(ParameterState{.requires_grad = true}));
 }
 
 Dtype ParameterList::tensor(const std::string& name, std::vector<int64_t> shape,

@@ -37,13 +37,6 @@ std::string usual_prefix(const ModelConfig& config) {
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
-/// The same model without an output layer.
-Adapted hidden_of(const std::string& text, const ModelConfig& saved) {
-  Adapted adapted{.json = text, .config = saved, .fresh = saved.task != Task::hidden};
-  adapted.config.task = Task::hidden;
-  return adapted;
-}
-
 /// The output layer that a folder has, but that is not trained.
 void ignore_output(const ModelConfig& config, const std::string& prefix, WeightReader& reader) {
   const TaskNames names = task_names(config, prefix);
@@ -162,20 +155,17 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   if (!TaskHead::was_saved(saved, stored_prefix, reader)) saved.task = Task::hidden;
 
   auto parts = std::make_unique<Parts>();
-  const bool only_hidden = what.frozen && what.task == Task::hidden;
-  Adapted adapted = only_hidden ? hidden_of(text, saved)
-                                : adapt_config(text, file.string(), saved, what, options.config);
+  Adapted adapted = adapt_config(text, file.string(), saved, what, options.config);
   parts->json = std::move(adapted.json);
   parts->config_options = options.config;
   const ModelConfig& config = adapted.config;
-  if (!only_hidden) check_trainable(config);
+  check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
   Loader loader(reader, stored_prefix, prefix);
-  ParameterList declared(
-      read_init_std(config, parts->json),
-      [&](const std::string& name) { return reader.has(loader.stored(name)); }, what.frozen);
-  const bool pools = config.task == Task::hidden && !only_hidden;
+  ParameterList declared(read_init_std(config, parts->json),
+                         [&](const std::string& name) { return reader.has(loader.stored(name)); });
+  const bool pools = config.task == Task::hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
   parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
