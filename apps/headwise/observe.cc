@@ -133,7 +133,8 @@ void add_observe(CLI::App& app, CommonOptions& common) {
            "; default: lm of causal models, mlm of models with such an output, else fidelity, "
            "which needs no labels")
       ->group(group);
-  add_data(command, options->data, "What the loss is taken over; default: the texts")->group(group);
+  add_data(command, options->data, "What the loss is taken over", "; default: the texts")
+      ->group(group);
   command
       .add_option("--positions", options->positions,
                   "Take the loss at this share of the tokens, drawn by the seed")

@@ -187,7 +187,7 @@ void add_study(CLI::App& app, CommonOptions& common) {
   add_treebank(command, observe.treebank);
   add_coreference(command, observe.coreference);
   add_loss(command, observe.loss, "; default: as observe's");
-  add_data(command, observe.data, "What the loss is taken over; default: the texts");
+  add_data(command, observe.data, "What the loss is taken over", "; default: the texts");
   add_sample(command, observe.sample, "texts and sentences, the first ones");
   add_no_probes(command, observe.no_probes);
   add_keep(command, args->keep, "; default: 0.75, and no model where the data do not support it");
