@@ -25,19 +25,17 @@ class ParameterList : public WeightSource {
     bool of_output = false;  // made anew if the checkpoint has none
   };
 
-  /// `has`: whether the checkpoint has a tensor of this name. `frozen`: weights have no gradients.
-  ParameterList(const InitStd& init_std, std::function<bool(const std::string&)> has,
-                bool frozen = false)
-      : WeightSource(init_std), has_(std::move(has)), frozen_(frozen) {}
+  /// `has`: whether the checkpoint has a tensor of this name.
+  ParameterList(const InitStd& init_std, std::function<bool(const std::string&)> has)
+      : WeightSource(init_std), has_(std::move(has)) {}
 
   bool has(const std::string& name) const override { return has_(name); }
 
   bool packs() const override { return false; }
-  bool has_gradients() const override { return !frozen_; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
   std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
-  void tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-              const Init& init) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
+               const Init& init) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
                                  std::span<float> gradient, bool decays) override;
   void copy(const std::string& name, const std::string& of) override {
@@ -55,7 +53,6 @@ class ParameterList : public WeightSource {
                        bool transposed) override;
 
   std::function<bool(const std::string&)> has_;
-  bool frozen_;
   bool in_output_ = false;  // what is declared now belongs to the output layer
 };
 

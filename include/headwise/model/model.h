@@ -121,6 +121,7 @@ class DecoderState;
 class Model;
 class ModelSource;
 class PatchedForward;
+struct Transformer;
 class Tokenizer;
 
 /// A model by its folder, or by its id in the local Hugging Face cache (see find_model), and its
@@ -203,8 +204,9 @@ class Model {
                    const ForwardOptions& options = {}) const;
 
  private:
-  friend class PatchedForward;  // src/model/patched_forward.h
-  friend class ModelSource;     // src/model/model_source.h
+  friend class PatchedForward;                              // src/model/patched_forward.h
+  friend class ModelSource;                                 // src/model/model_source.h
+  friend const Transformer& layers_of(const Model& model);  // src/model/model_parts.h
   struct Parts;
   Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source);
   std::unique_ptr<Parts> parts_;
