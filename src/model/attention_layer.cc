@@ -30,32 +30,31 @@ class ProjectionTensors {
     using W = MultiHeadAttentionWeights;
     const MultiHeadAttentionShape& s = weights_.shape();
     const AttentionNames& names = place_.names;
-    const InitStd& std = source_.init_std();
     switch (place_.naming.model().storage) {
       case ProjectionStorage::separate:
-        matrix(names.query, &W::query, std.query);
-        matrix(names.key, &W::key, std.key_value);
-        matrix(names.value, &W::value, std.key_value);
+        matrix(names.query, &W::query);
+        matrix(names.key, &W::key);
+        matrix(names.value, &W::value);
         if (!s.projection_bias) break;
         bias(names.query, &W::query_bias);
         if (s.key_bias) bias(names.key, &W::key_bias);
         if (s.value_bias) bias(names.value, &W::value_bias);
         break;
       case ProjectionStorage::fused:
-        matrix(names.query, &W::in_proj, std.query);
+        matrix(names.query, &W::in_proj);
         if (s.projection_bias) bias(names.query, &W::in_proj_bias);
         break;
       case ProjectionStorage::fused_per_head: {
         const int64_t rows = 3 * s.H * s.D;
         source_.tensor(name(names.query, ".weight"), {rows, s.C},
-                       per_head(part(&W::in_proj), s.H, s.D), Init::normal(std.query));
+                       per_head(part(&W::in_proj), s.H, s.D));
         if (!s.projection_bias) break;
         source_.tensor(name(names.query, ".bias"), {rows},
-                       per_head(transposed(part(&W::in_proj_bias)), s.H, s.D), Init::zeros());
+                       per_head(transposed(part(&W::in_proj_bias)), s.H, s.D));
         break;
       }
     }
-    matrix(names.output, &W::output, std.attention_output);
+    matrix(names.output, &W::output);
     if (s.output_bias) bias(names.output, &W::output_bias);
   }
 
@@ -89,14 +88,13 @@ class ProjectionTensors {
   std::string name(std::string_view which, const char* ending) const {
     return place_.naming.in_layer(place_.site.layer, which) + ending;
   }
-  void matrix(std::string_view which, Matrix of, double deviation) const {
+  void matrix(std::string_view which, Matrix of) const {
     const TensorPart all = place_.naming.model().transposed ? transposed(part(of)) : part(of);
-    source_.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)}, {all},
-                   Init::normal(deviation));
+    source_.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)}, {all});
   }
   void bias(std::string_view which, Vector of) const {
     const TensorPart all = part(of);
-    source_.tensor(name(which, ".bias"), {all.values.extent(1)}, {all}, Init::zeros());
+    source_.tensor(name(which, ".bias"), {all.values.extent(1)}, {all});
   }
 
   WeightSource& source_;
@@ -112,7 +110,6 @@ RelativeBiasTable::RelativeBiasTable(WeightSource& source, const LayerName& name
     : buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
                           !stack_config(config, side).causal)),
       table_(source.matrix(name.weight(), stack_config(config, side).heads, config.relative.buckets,
-                           Init::normal(source.init_std().relative),
                            {.transposed = true, .decays = false, .plain = true})) {}
 
 View<const float, 2> RelativeBiasTable::of(std::span<const int32_t> heads, Buffer& room) const {
@@ -168,8 +165,7 @@ AttentionLayer::AttentionLayer(WeightSource& source, const Place& place)
   }
   if (!config_.routing) return;
   router_ = source.matrix({name + "router", in_layer(router_name(cross())) + ".weight"},
-                          std::ssize(config_.routing->heads), attention_.shape().C,
-                          Init::normal(source.init_std().output), {});
+                          std::ssize(config_.routing->heads), attention_.shape().C, {});
   if (source.packs()) routed_.emplace(attention_, *config_.routing);
 }
 
