@@ -233,7 +233,7 @@ class ObserveBenchmark {
       if (!options_.select(name)) continue;
       set_threads(threads);
       const std::filesystem::path folder = make_folder();
-      TrainableModel model = load_for_gradients(folder, set.task);
+      const Model model = Model::load(folder);
       const auto measure_importance = [&] {
         const std::vector<double> scores =
             gate_gradients(model, SentencePooling::find_or_mean(folder), set, {}).scores;

@@ -51,7 +51,8 @@ class Storing : public ForwardObserver {
     std::vector<int64_t> rows(stored.rows);
     for (int64_t i = 0; i < stored.rows; ++i) rows[i] = i;
     const AttentionMaps maps = layer.maps(attention, rows);
-    const View<float, 2> output = layer.weights().output();
+    const auto layer_weights = layer.weights();
+    const View<float, 2> output = layer_weights->output();
     const int64_t H = z.extent(1), Dv = z.extent(2);
     for (int64_t h = 0; h < H; ++h) {
       auto& map = stored.maps.emplace_back();
@@ -81,7 +82,7 @@ class Storing : public ForwardObserver {
         }
       }
     }
-    const View<float, 1> bias = layer.weights().output_bias();
+    const View<float, 1> bias = layer_weights->output_bias();
     for (int64_t i = 0; i < stored.rows; ++i) {
       auto& sums = stored.whole.emplace_back(output.extent(0));
       for (int64_t c = 0; c < output.extent(0); ++c) {

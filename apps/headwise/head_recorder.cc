@@ -32,7 +32,8 @@ void take_map(const AttentionMaps& maps, int64_t head, const Attention& attentio
 /// z W_O', the part of one head in what the attention adds to the residual stream.
 void take_contribution(const MultiHeadAttention& layer, View<const float, 3> z, int64_t head,
                        HeadArray& array) {
-  const View<float, 2> output = layer.weights().output();
+  const auto weights = layer.weights();
+  const View<float, 2> output = weights->output();
   const int64_t Dv = z.extent(2);
   array.rows = z.extent(0);
   array.columns = output.extent(0);

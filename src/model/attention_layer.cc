@@ -18,6 +18,11 @@ uint64_t seed_of_attention(uint64_t seed, uint64_t stream) {
   return derived_seed(seed, stream, 0, 0xa77e);
 }
 
+WeightType packed_type(Dtype dtype) {
+  if (dtype == Dtype::kF16) return WeightType::float16;
+  return dtype == Dtype::kBF16 ? WeightType::bfloat16 : WeightType::float32;
+}
+
 /// Declares the projections of an attention as tensors of a checkpoint.
 class ProjectionTensors {
  public:
@@ -26,36 +31,39 @@ class ProjectionTensors {
                     const std::optional<MultiHeadAttentionWeights>& gradients)
       : source_(source), place_(place), weights_(weights), gradients_(gradients) {}
 
-  void declare() const {
+  /// Gives the types in which its matrices can be packed.
+  MultiHeadAttention::PackedTypes declare() const {
     using W = MultiHeadAttentionWeights;
     const MultiHeadAttentionShape& s = weights_.shape();
     const AttentionNames& names = place_.names;
+    Dtype projections = Dtype::kF32;
     switch (place_.naming.model().storage) {
       case ProjectionStorage::separate:
-        matrix(names.query, &W::query);
-        matrix(names.key, &W::key);
-        matrix(names.value, &W::value);
+        projections = matrix(names.query, &W::query);
+        if (matrix(names.key, &W::key) != projections) projections = Dtype::kF32;
+        if (matrix(names.value, &W::value) != projections) projections = Dtype::kF32;
         if (!s.projection_bias) break;
         bias(names.query, &W::query_bias);
         if (s.key_bias) bias(names.key, &W::key_bias);
         if (s.value_bias) bias(names.value, &W::value_bias);
         break;
       case ProjectionStorage::fused:
-        matrix(names.query, &W::in_proj);
+        projections = matrix(names.query, &W::in_proj);
         if (s.projection_bias) bias(names.query, &W::in_proj_bias);
         break;
       case ProjectionStorage::fused_per_head: {
         const int64_t rows = 3 * s.H * s.D;
-        source_.tensor(name(names.query, ".weight"), {rows, s.C},
-                       per_head(part(&W::in_proj), s.H, s.D));
+        projections = source_.tensor(name(names.query, ".weight"), {rows, s.C},
+                                     per_head(part(&W::in_proj), s.H, s.D));
         if (!s.projection_bias) break;
         source_.tensor(name(names.query, ".bias"), {rows},
                        per_head(transposed(part(&W::in_proj_bias)), s.H, s.D));
         break;
       }
     }
-    matrix(names.output, &W::output);
+    const Dtype output = matrix(names.output, &W::output);
     if (s.output_bias) bias(names.output, &W::output_bias);
+    return {.projections = packed_type(projections), .output = packed_type(output)};
   }
 
  private:
@@ -88,9 +96,10 @@ class ProjectionTensors {
   std::string name(std::string_view which, const char* ending) const {
     return place_.naming.in_layer(place_.site.layer, which) + ending;
   }
-  void matrix(std::string_view which, Matrix of) const {
+  Dtype matrix(std::string_view which, Matrix of) const {
     const TensorPart all = place_.naming.model().transposed ? transposed(part(of)) : part(of);
-    source_.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)}, {all});
+    return source_.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)},
+                          {all});
   }
   void bias(std::string_view which, Vector of) const {
     const TensorPart all = part(of);
@@ -138,7 +147,7 @@ AttentionLayer::AttentionLayer(WeightSource& source, const Place& place)
       attention_([&] {
         MultiHeadAttentionWeights weights(
             layer_config(place.config, place.attention, place.site.kind == AttentionKind::cross));
-        if (source.has_gradients()) gradients_ = weights.zeros();
+        if (!source.packs()) gradients_ = weights.zeros();
         const auto gradient = [&](std::span<float> (MultiHeadAttentionWeights::*of)() const) {
           return gradients_ ? ((*gradients_).*of)() : std::span<float>();
         };
@@ -148,10 +157,10 @@ AttentionLayer::AttentionLayer(WeightSource& source, const Place& place)
             source.parameter(name + "weights", weights.matrices(), gradient(&W::matrices), true);
         bias_state_ =
             source.parameter(name + "biases", weights.biases(), gradient(&W::biases), false);
-        ProjectionTensors(source, place, weights, gradients_).declare();
-        return MultiHeadAttention(std::move(weights), source.packs()
-                                                          ? MultiHeadAttention::Weights::packed
-                                                          : MultiHeadAttention::Weights::plain);
+        const auto types = ProjectionTensors(source, place, weights, gradients_).declare();
+        using Storage = MultiHeadAttention::Storage;
+        return MultiHeadAttention(std::move(weights),
+                                  source.packs() ? Storage::packed : Storage::plain, types);
       }()) {
   const std::string name = site_->name + ".attention.";
   const auto in_layer = [&](std::string_view tensor) {

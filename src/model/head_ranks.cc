@@ -14,7 +14,8 @@ std::vector<double> qk_ranks(const Model& model) {
   for (int64_t site = 0; site < std::ssize(model.attentions()); ++site) {
     const MultiHeadAttention& layer = model.layer(site);
     const MultiHeadAttentionShape& s = layer.shape();
-    const View<const float, 2> query = layer.weights().query(), key = layer.weights().key();
+    const auto weights = layer.weights();
+    const View<const float, 2> query = weights->query(), key = weights->key();
     parallel_for(s.learned(), [&](int64_t head) {
       const int64_t kv = s.kv_of(head);
       const RowSpace q = row_space(DoubleMatrix(query.rows(head * s.D, (head + 1) * s.D)));

@@ -199,6 +199,8 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
   return Model(std::move(parts), std::make_unique<ModelSource>(folder, options));
 }
 
+const Transformer& layers_of(const Model& model) { return *model.parts_; }
+
 const ModelConfig& Model::config() const { return parts_->config; }
 std::span<const AttentionSite> Model::attentions() const { return parts_->sites; }
 int64_t Model::heads() const {

@@ -11,6 +11,9 @@
 
 namespace headwise {
 
+/// For passes that have a way back.
+const Transformer& layers_of(const Model& model);
+
 struct Model::Parts : Transformer {
   using Transformer::Transformer;
 

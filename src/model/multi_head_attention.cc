@@ -3,15 +3,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/kernels/unpack.h"
+#include "io/from_float.h"
 #include "model/gather_rows.h"
 
 namespace headwise {
 namespace {
+
+using W = MultiHeadAttentionWeights;
+
+PackedWeights packed_as(WeightType type, View<const float, 2> weights) {
+  if (type == WeightType::float32) return PackedWeights(weights);
+  AlignedBuffer<uint16_t> halves(checked_mul(weights.extent(0), weights.extent(1)));
+  from_float(type == WeightType::float16 ? Dtype::kF16 : Dtype::kBF16,
+             {weights.data(), static_cast<size_t>(halves.size())},
+             std::as_writable_bytes(halves.span()));
+  return PackedWeights(View<const uint16_t, 2>(halves.data(), weights.shape()), type);
+}
 
 void check_increasing(std::span<const int64_t> rows, int64_t end) {
   int64_t least = 0;
@@ -79,6 +93,15 @@ struct Projection {
   View<float, 1> dbias;     // or none
 };
 
+/// out = the products with the outputs of the weights from `begin` on.
+void linear_rows(View<const float, 2> x, const PackedWeights& weights, int64_t begin,
+                 View<float, 2> out, const Epilogue& epilogue, Buffer& unpacked) {
+  if (begin % kPackedColumns == 0) return linear_columns(x, weights, begin, out, epilogue);
+  const View<float, 2> some = room(unpacked, out.extent(1), weights.inputs());
+  unpack(weights, begin, some);
+  gemm(x, transposed<const float>(some), out, epilogue);
+}
+
 void backward(const Projection& linear) {
   if (linear.dx.data() != nullptr) {
     gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
@@ -91,19 +114,44 @@ void backward(const Projection& linear) {
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights, Weights storage)
-    : weights_(std::move(weights)), packed_(storage == Weights::packed) {
-  if (!packed_) return;
-  input_ = PackedWeights(shape().cross ? weights_.query() : weights_.in_proj());
-  if (shape().cross) source_ = PackedWeights(weights_.key_value());
-  output_ = PackedWeights(weights_.output());
+MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionWeights weights, Storage storage,
+                                       const PackedTypes& types)
+    : packed_(storage == Storage::packed) {
+  if (!packed_) {
+    weights_ = std::make_shared<const MultiHeadAttentionWeights>(std::move(weights));
+    return;
+  }
+  const bool cross = weights.shape().cross;
+  input_ = packed_as(types.projections, cross ? weights.query() : weights.in_proj());
+  if (cross) source_ = packed_as(types.projections, weights.key_value());
+  output_ = packed_as(types.output, weights.output());
+  weights_ = std::make_shared<const MultiHeadAttentionWeights>(weights.biases_alone());
 }
 
-void MultiHeadAttention::multiply(View<const float, 2> x, View<const float, 2> weights,
+std::shared_ptr<const MultiHeadAttentionWeights> MultiHeadAttention::weights() const {
+  if (!packed_) return weights_;
+  MultiHeadAttentionWeights all = weights_->zeros();
+  unpack(input_, shape().cross ? all.query() : all.in_proj());
+  if (shape().cross) unpack(source_, all.key_value());
+  unpack(output_, all.output());
+  std::ranges::copy(weights_->biases(), all.biases().begin());
+  return std::make_shared<const MultiHeadAttentionWeights>(std::move(all));
+}
+
+void MultiHeadAttention::multiply(View<const float, 2> x, Matrix weights,
                                   const PackedWeights& packed, View<float, 2> out,
                                   const Epilogue& epilogue) const {
   if (packed_) return linear(x, packed, out, epilogue);
-  gemm(x, transposed(weights), out, epilogue);
+  gemm(x, transposed<const float>(((*weights_).*weights)()), out, epilogue);
+}
+
+/// A matrix as backward multiplies with it.
+View<const float, 2> MultiHeadAttention::plain(Matrix weights, const PackedWeights& packed,
+                                               Buffer& unpacked) const {
+  if (!packed_) return ((*weights_).*weights)();
+  const View<float, 2> to = room(unpacked, packed.outputs(), packed.inputs());
+  unpack(packed, to);
+  return to;
 }
 
 void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> source,
@@ -118,7 +166,7 @@ void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> so
   const View<float, 2> all = room(pass.projected, x.extent(0), q + kv);
   point_source(columns(all, q, kv), pass);
   point_queries(columns(all, 0, q), pass);
-  multiply(x, weights_.in_proj(), input_, all, {.bias = weights_.in_proj_bias()});
+  multiply(x, &W::in_proj, input_, all, {.bias = weights_->in_proj_bias()});
 }
 
 void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass) const {
@@ -126,7 +174,7 @@ void MultiHeadAttention::project_source(View<const float, 2> source, Pass& pass)
   check_shape("source", source.shape(), {source.extent(0), shape().Cs});
   const View<float, 2> to = room(pass.projected_source, source.extent(0), key_value_width(shape()));
   point_source(to, pass);
-  multiply(source, weights_.key_value(), source_, to, {.bias = weights_.key_value_bias()});
+  multiply(source, &W::key_value, source_, to, {.bias = weights_->key_value_bias()});
 }
 
 void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) const {
@@ -134,7 +182,7 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
   check_shape("x", x.shape(), {x.extent(0), shape().C});
   const View<float, 2> to = room(pass.projected, x.extent(0), shape().queries());
   point_queries(to, pass);
-  multiply(x, weights_.query(), input_, to, {.bias = weights_.query_bias()});
+  multiply(x, &W::query, input_, to, {.bias = weights_->query_bias()});
 }
 
 void MultiHeadAttention::project_rows(View<const float, 2> x, View<const float, 2> some,
@@ -145,8 +193,14 @@ void MultiHeadAttention::project_rows(View<const float, 2> x, View<const float, 
   const View<float, 2> queries = room(pass.projected, some.extent(0), shape().queries());
   point_source(to, pass);
   point_queries(queries, pass);
-  gemm(x, transposed<const float>(weights_.key_value()), to, {.bias = weights_.key_value_bias()});
-  gemm(some, transposed<const float>(weights_.query()), queries, {.bias = weights_.query_bias()});
+  if (packed_) {
+    linear_rows(x, input_, shape().queries(), to, {.bias = weights_->key_value_bias()},
+                pass.unpacked);
+    linear_columns(some, input_, 0, queries, {.bias = weights_->query_bias()});
+    return;
+  }
+  gemm(x, transposed<const float>(weights_->key_value()), to, {.bias = weights_->key_value_bias()});
+  gemm(some, transposed<const float>(weights_->query()), queries, {.bias = weights_->query_bias()});
 }
 
 void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
@@ -184,8 +238,8 @@ void MultiHeadAttention::attend(Attention params, Pass& pass, const KvCache& cac
 void MultiHeadAttention::output(const Pass& pass, View<float, 2> out, Epilogue epilogue) const {
   check_pass(pass);
   check_shape("out", out.shape(), {pass.z.extent(0), shape().C});
-  epilogue.bias = weights_.output_bias();
-  multiply(joined(pass.z), weights_.output(), output_, out, epilogue);
+  epilogue.bias = weights_->output_bias();
+  multiply(joined(pass.z), &W::output, output_, out, epilogue);
 }
 
 void MultiHeadAttention::output_rows(std::span<const int64_t> rows, Pass& pass, View<float, 2> out,
@@ -196,8 +250,8 @@ void MultiHeadAttention::output_rows(std::span<const int64_t> rows, Pass& pass, 
   const View<float, 2> z = joined(pass.z);
   pass.some = room(pass.row_heads, std::ssize(rows), z.extent(1));
   gather_rows(z, rows, pass.some);
-  epilogue.bias = weights_.output_bias();
-  multiply(pass.some, weights_.output(), output_, out, epilogue);
+  epilogue.bias = weights_->output_bias();
+  multiply(pass.some, &W::output, output_, out, epilogue);
 }
 
 void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,
@@ -214,7 +268,7 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
   check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
   pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
-  backward_output(joined(pass.z), dout, joined(pass.dz), gradients);
+  backward_output(joined(pass.z), dout, joined(pass.dz), gradients, pass.unpacked);
 }
 
 void MultiHeadAttention::backward_output_rows(std::span<const int64_t> rows,
@@ -227,22 +281,22 @@ void MultiHeadAttention::backward_output_rows(std::span<const int64_t> rows,
   check_shape("some", pass.some.shape(), {std::ssize(rows), shape().H * shape().Dv},
               "output_some comes first, with the same rows");
   const View<float, 2> dsome = room_like(pass.row_dheads, pass.some);
-  backward_output(pass.some, dout, dsome, gradients);
+  backward_output(pass.some, dout, dsome, gradients, pass.unpacked);
   pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
   scatter_rows(dsome, rows, joined(pass.dz));
 }
 
 void MultiHeadAttention::backward_output(View<const float, 2> z, View<const float, 2> dout,
-                                         View<float, 2> dz,
-                                         const WeightGradients& gradients) const {
+                                         View<float, 2> dz, const WeightGradients& gradients,
+                                         Buffer& room) const {
   backward({.x = z,
-            .weights = weights_.output(),
+            .weights = plain(&W::output, output_, room),
             .dy = dout,
             .dx = dz,
             .add_to_dx = false,
-            .dweights = gradients.matrix(&MultiHeadAttentionWeights::output),
+            .dweights = gradients.matrix(&W::output),
             .grad_is_zero = gradients.grad_is_zero,
-            .dbias = gradients.vector(&MultiHeadAttentionWeights::output_bias)});
+            .dbias = gradients.vector(&W::output_bias)});
 }
 
 void MultiHeadAttention::backward_attend(Attention params, Pass& pass,
@@ -271,7 +325,7 @@ void MultiHeadAttention::backward_attend(Attention params, Pass& pass,
 }
 
 void MultiHeadAttention::backward_project(View<const float, 2> x, View<const float, 2> source,
-                                          const Pass& pass, const InputGradients& inputs,
+                                          Pass& pass, const InputGradients& inputs,
                                           const WeightGradients& gradients) const {
   check_pass(pass);
   check_gradients(gradients.to);
@@ -289,11 +343,10 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
   const auto rows_of = [&](const View<float, 3>& first, int64_t columns) {
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
-  using W = MultiHeadAttentionWeights;
   const int64_t q = s.queries(), kv = key_value_width(s);
   if (s.cross) {
     backward({.x = x,
-              .weights = weights_.query(),
+              .weights = plain(&W::query, input_, pass.unpacked),
               .dy = rows_of(pass.dq, q),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,
@@ -301,7 +354,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .grad_is_zero = gradients.grad_is_zero,
               .dbias = gradients.vector(&W::query_bias)});
     backward({.x = source,
-              .weights = weights_.key_value(),
+              .weights = plain(&W::key_value, source_, pass.unpacked),
               .dy = rows_of(pass.dk, kv),
               .dx = inputs.dsource,
               .add_to_dx = inputs.add_to_dsource,
@@ -310,7 +363,7 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
               .dbias = gradients.vector(&W::key_value_bias)});
   } else {
     backward({.x = x,
-              .weights = weights_.in_proj(),
+              .weights = plain(&W::in_proj, input_, pass.unpacked),
               .dy = rows_of(pass.dq, q + kv),
               .dx = inputs.dx,
               .add_to_dx = inputs.add_to_dx,

@@ -177,7 +177,7 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   problem.draw(1);
   other.draw(1);
   const MultiHeadAttention layer(std::move(*problem.weights));
-  MultiHeadAttentionWeights gradients = layer.weights().zeros();
+  MultiHeadAttentionWeights gradients = layer.weights()->zeros();
   MultiHeadAttention::Pass pass;
   const View<const float, 2> x = problem.x_view();
   const View<const float, 2> narrow(problem.x.data(), {12, 5});
@@ -221,13 +221,13 @@ TEST(MultiHeadAttentionSteps, OnlyPlainWeightsCanChange) {
   LayerProblem problem{.config = {.width = 6, .heads = 2}};
   problem.draw(1);
   const LayerAnswers expected = solve(problem);
-  using Weights = MultiHeadAttention::Weights;
-  for (const Weights storage : {Weights::packed, Weights::plain}) {
+  using Storage = MultiHeadAttention::Storage;
+  for (const Storage storage : {Storage::packed, Storage::plain}) {
     const MultiHeadAttention layer(MultiHeadAttentionWeights(problem.config), storage);
     MultiHeadAttention::Pass pass;
     EXPECT_NE(solve(layer, problem, pass).out, expected.out);
-    std::ranges::copy(problem.weights->all(), layer.weights().all().begin());
-    EXPECT_EQ(solve(layer, problem, pass).out == expected.out, storage == Weights::plain);
+    std::ranges::copy(problem.weights->all(), layer.weights()->all().begin());
+    EXPECT_EQ(solve(layer, problem, pass).out == expected.out, storage == Storage::plain);
   }
 }
 

@@ -234,7 +234,7 @@ TEST_P(MultiHeadAttentionTest, GradientsAddUpAndInputGradientsIfAsked) {
     const bool cross = layer.shape().cross;
     MultiHeadAttention::Pass pass;
     const LayerAnswers once = solve(layer, problem, pass);
-    MultiHeadAttentionWeights gradients = layer.weights().zeros();
+    MultiHeadAttentionWeights gradients = layer.weights()->zeros();
     std::vector<float> dx(T * 12, 1.0f), dsource(cross ? S * 5 : 0, 1.0f);
     for (int i = 0; i < 2; ++i) {
       const MultiHeadAttention::WeightGradients to{.to = &gradients, .grad_is_zero = i == 0};
@@ -273,7 +273,7 @@ TEST_P(MultiHeadAttentionTest, RowsThatAreNotWantedCountAsThoseWithoutAGradient)
     dsome.insert(dsome.end(), from, from + 12);
   }
   std::vector<float> dx[2];
-  MultiHeadAttentionWeights gradients[2] = {layer.weights().zeros(), layer.weights().zeros()};
+  MultiHeadAttentionWeights gradients[2] = {layer.weights()->zeros(), layer.weights()->zeros()};
   for (const bool narrow : {false, true}) {
     MultiHeadAttention::Pass pass;
     layer.forward(problem.x_view(), {}, problem.attention_params(), pass, {all.data(), {T, 12}});

@@ -361,7 +361,7 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
   layer.attend(params, pass);
   layer.output(pass, {a.out.data(), {T, s.C}});
 
-  MultiHeadAttentionWeights gradients = layer.weights().zeros();
+  MultiHeadAttentionWeights gradients = layer.weights()->zeros();
   AttentionGradients more;
   if (!a.dgates.empty()) more.dgates = {a.dgates.data(), params.gates.shape()};
   MultiHeadAttention::InputGradients inputs{.dx = {a.dx.data(), {T, s.C}}};
@@ -375,15 +375,15 @@ LayerAnswers solve(const MultiHeadAttention& layer, const LayerProblem& problem,
 }
 
 LayerAnswers solve(const LayerProblem& problem) {
-  using Weights = MultiHeadAttention::Weights;
-  const auto solve_by = [&](Weights storage) {
+  using Storage = MultiHeadAttention::Storage;
+  const auto solve_by = [&](Storage storage) {
     MultiHeadAttentionWeights weights = problem.weights->zeros();
     std::ranges::copy(problem.weights->all(), weights.all().begin());
     MultiHeadAttention::Pass pass;
     return solve(MultiHeadAttention(std::move(weights), storage), problem, pass);
   };
-  LayerAnswers answers = solve_by(Weights::packed);
-  EXPECT_EQ(solve_by(Weights::plain).out, answers.out);
+  LayerAnswers answers = solve_by(Storage::packed);
+  EXPECT_EQ(solve_by(Storage::plain).out, answers.out);
   return answers;
 }
 

@@ -163,8 +163,12 @@ AttentionCount count_attention(const MultiHeadAttentionConfig& config, int64_t r
 }
 
 MultiHeadAttentionWeights::MultiHeadAttentionWeights(MultiHeadAttentionShape shape)
+    : MultiHeadAttentionWeights(shape, matrix_numbers(shape)) {}
+
+MultiHeadAttentionWeights::MultiHeadAttentionWeights(MultiHeadAttentionShape shape,
+                                                     int64_t in_matrices)
     : shape_(std::move(shape)),
-      first_bias_(matrix_numbers(shape_)),
+      first_bias_(in_matrices),
       values_(Buffer::zeros(checked_add(first_bias_, bias_numbers(shape_)))) {}
 
 void MultiHeadAttentionWeights::set(const SeparateProjections& projections,
@@ -190,7 +194,14 @@ void MultiHeadAttentionWeights::set_output(const OutputProjection& projection) {
   copy("output_bias", projection.output_bias, output_bias());
 }
 
+MultiHeadAttentionWeights MultiHeadAttentionWeights::biases_alone() const {
+  MultiHeadAttentionWeights alone(shape_, 0);
+  std::ranges::copy(biases(), alone.all().begin());
+  return alone;
+}
+
 View<float, 2> MultiHeadAttentionWeights::matrix(int64_t at, int64_t rows, int64_t columns) const {
+  if (first_bias_ == 0) return {nullptr, {rows, columns}};
   return {values_.data() + at, {rows, columns}};
 }
 

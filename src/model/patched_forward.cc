@@ -225,6 +225,7 @@ class PatchedForward::Run {
     for (size_t later = at + 1; later < stages_.size(); ++later) {
       most_rows = std::max(most_rows, stages_[later].all.rows());
     }
+    weights_ = parts_.layer(site(stop)).attention().weights();
     const int64_t together =
         std::max<int64_t>(1, pass_.options_.rows_at_once / std::max<int64_t>(1, most_rows));
     for (int64_t begin = 0; begin < std::ssize(here); begin += together) {
@@ -237,8 +238,7 @@ class PatchedForward::Run {
   void form(const Variant& variant, const Stop& stop, View<const float, 2> sum,
             View<const float, 3> z, View<float, 2> out) {
     const AttentionSite& here = site(stop);
-    const MultiHeadAttention& attention = parts_.layer(here).attention();
-    const View<const float, 2> weights = attention.weights().output();  // [C, H Dv]
+    const View<const float, 2> weights = weights_->output();  // [C, H Dv]
     const int64_t T = sum.extent(0), C = sum.extent(1), Dv = z.extent(2);
     const View<float, 2> delta = room_for(pass_.delta_, T, Dv);
     bool first = true;
@@ -409,7 +409,8 @@ class PatchedForward::Run {
   ForwardOptions gates_;
   std::vector<Stage> stages_;
   TextRows wanted_;
-  bool some_wanted_ = false;    // not all rows of the last stage
+  bool some_wanted_ = false;                                  // not all rows of the last stage
+  std::shared_ptr<const MultiHeadAttentionWeights> weights_;  // of the attention at hand
   bool in_last_block_ = false;  // and the last block is computed for these alone
   std::vector<Stop> stops_;     // of the variants
   std::vector<int64_t> order_;

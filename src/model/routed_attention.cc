@@ -52,7 +52,8 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
     config.kv_head.push_back(static_cast<int32_t>(s.kv_of(head)));
   }
   MultiHeadAttentionWeights weights(config);
-  const MultiHeadAttentionWeights& from = all.weights();
+  const auto weights_of_all = all.weights();
+  const MultiHeadAttentionWeights& from = *weights_of_all;
   const int64_t learned = weights.shape().learned();
   for (int64_t i = 0; i < learned; ++i) {
     copy_values(from.query().rows(heads[i] * s.D, (heads[i] + 1) * s.D),
@@ -78,7 +79,8 @@ MultiHeadAttention layer_of(const MultiHeadAttention& all, const std::vector<int
 RoutedAttention::RoutedAttention(const MultiHeadAttention& all, const RoutingConfig& routing)
     : always_(unrouted(all.shape().H, routing)), shared_(layer_of(all, always_)) {
   const MultiHeadAttentionShape& s = all.shape();
-  const MultiHeadAttentionWeights& w = all.weights();
+  const auto weights = all.weights();
+  const MultiHeadAttentionWeights& w = *weights;
   for (const int32_t index : routing.heads) {
     if (index < 0) continue;
     Head head{.index = index,

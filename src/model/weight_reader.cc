@@ -103,9 +103,11 @@ std::shared_ptr<const Weights> WeightReader::factor(const Table& table) {
   return std::make_shared<const Weights>(packed(*files_.find(table.tensor)));
 }
 
-void WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
-                          std::vector<TensorPart> parts) {
-  scatter(floats(take(name, shape)).span(), parts);
+Dtype WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
+                           std::vector<TensorPart> parts) {
+  const TensorInfo& stored = take(name, shape);
+  scatter(floats(stored).span(), parts);
+  return stored.dtype;
 }
 
 PackedWeights WeightReader::packed(const std::string& name, int64_t outputs, int64_t inputs,

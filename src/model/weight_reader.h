@@ -32,11 +32,10 @@ class WeightReader : public WeightSource {
 
   // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
   bool packs() const override { return true; }
-  bool has_gradients() const override { return false; }
   Table table(const LayerName& name, int64_t rows, int64_t width) override;
   std::shared_ptr<const Weights> factor(const Table& table) override;
-  void tensor(const std::string& name, std::vector<int64_t> shape,
-              std::vector<TensorPart> parts) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+               std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
                                  bool) override {
     return nullptr;

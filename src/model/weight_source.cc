@@ -20,7 +20,7 @@ Weights WeightSource::matrix(const LayerName& name, int64_t outputs, int64_t inp
   if (packs() && !form.plain) {
     return Weights(packed(name.tensor, outputs, inputs, form.transposed));
   }
-  Weights weights(outputs, inputs, has_gradients());
+  Weights weights(outputs, inputs, !packs());
   weights.bind(parameter(name.parameter, weights.values(), weights.gradient(), form.decays));
   const TensorPart part = part_of(weights);
   if (form.transposed) {
@@ -32,7 +32,7 @@ Weights WeightSource::matrix(const LayerName& name, int64_t outputs, int64_t inp
 }
 
 Weights WeightSource::vector(const LayerName& name, int64_t size) {
-  Weights weights(1, size, has_gradients());
+  Weights weights(1, size, !packs());
   weights.bind(parameter(name.parameter, weights.values(), weights.gradient(), false));
   tensor(name.tensor, {size}, {part_of(weights)});
   return weights;

@@ -44,10 +44,9 @@ class WeightSource {
   WeightSource(const WeightSource&) = delete;
   WeightSource& operator=(const WeightSource&) = delete;
 
-  /// Whether factors of products are packed. Otherwise they are plain.
+  /// Whether weights are to run: factors of products are packed. Otherwise they are to be trained:
+  /// all are plain, and have gradients.
   virtual bool packs() const = 0;
-  /// Whether plain weights have gradients.
-  virtual bool has_gradients() const = 0;
   /// Whether the checkpoint has a tensor of this name.
   virtual bool has(const std::string& name) const = 0;
 
@@ -59,9 +58,9 @@ class WeightSource {
   virtual std::shared_ptr<const Weights> factor(const Table& table) = 0;
 
   /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
-  /// layers are made.
-  virtual void tensor(const std::string& name, std::vector<int64_t> shape,
-                      std::vector<TensorPart> parts) = 0;
+  /// layers are made. Gives its type in the checkpoint, if it was read.
+  virtual Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+                       std::vector<TensorPart> parts) = 0;
   /// Adds to what is trained; null if nothing is.
   virtual SharedParameterState parameter(const std::string& name, std::span<float> values,
                                          std::span<float> gradient, bool decays) = 0;

@@ -2,6 +2,7 @@
 #include "model/weights.h"
 
 #include "headwise/core/shape.h"
+#include "headwise/kernels/unpack.h"
 
 namespace headwise {
 namespace {
@@ -40,8 +41,18 @@ void Weights::multiply(View<const float, 2> x, View<float, 2> out, const Epilogu
   gemm(x, transposed<const float>(matrix()), out, epilogue);
 }
 
+View<const float, 2> Weights::plain(Buffer& room) const {
+  if (packed_.outputs() == 0) return matrix();
+  const int64_t N = packed_.outputs(), K = packed_.inputs();
+  const View<float, 2> to(room.at_least(checked_mul(N, K)), {N, K});
+  unpack(packed_, to);
+  return to;
+}
+
 void Weights::multiply_backward(View<const float, 2> dy, const InputGradient& to) const {
-  if (to.dx.data() != nullptr) gemm(dy, matrix(), to.dx, {.accumulate = to.add});
+  if (to.dx.data() == nullptr) return;
+  Buffer room;
+  gemm(dy, plain(room), to.dx, {.accumulate = to.add});
 }
 
 void Weights::add_product(View<const float, 2> dy, View<const float, 2> x) const {

@@ -88,8 +88,8 @@ class TwoHeads : public ForwardObserver {
   }
 
   double cka(const Model& model) const {
-    const DoubleMatrix a = output_gram(model.layer(heads_[0].site), heads_[0].index);
-    const DoubleMatrix b = output_gram(model.layer(heads_[1].site), heads_[1].index);
+    const DoubleMatrix a = output_gram(*model.layer(heads_[0].site).weights(), heads_[0].index);
+    const DoubleMatrix b = output_gram(*model.layer(heads_[1].site).weights(), heads_[1].index);
     return output_cka(shared_squares(a, centred(0, 1), b), shared_squares(a, centred(0, 0), a),
                       shared_squares(b, centred(1, 1), b));
   }

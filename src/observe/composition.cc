@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numbers>
 #include <vector>
 
@@ -62,16 +63,17 @@ struct Stop {
 
 /// A residual stream: that of an encoder, or of a decoder.
 struct Stream {
+  std::vector<std::shared_ptr<const MultiHeadAttentionWeights>> weights{};  // that the forms read
   std::vector<Writer> writers{};
   std::vector<Stop> stops{};
 };
 
-Writer writer(const MultiHeadAttention& layer, int64_t first, int64_t head) {
-  const MultiHeadAttentionShape& s = layer.shape();
+Writer writer(const MultiHeadAttentionWeights& weights, int64_t first, int64_t head) {
+  const MultiHeadAttentionShape& s = weights.shape();
   const int64_t kv = s.kv_of(head);
-  const DoubleMatrix value(layer.weights().value().rows(kv * s.Dv, (kv + 1) * s.Dv));
+  const DoubleMatrix value(weights.value().rows(kv * s.Dv, (kv + 1) * s.Dv));
   const View<const float, 2> output =
-      transposed(layer.weights().output()).rows(head * s.Dv, (head + 1) * s.Dv);
+      transposed(weights.output()).rows(head * s.Dv, (head + 1) * s.Dv);
   const DoubleMatrix rows(output), gram = product_with_transposed(value, value);
   const double trace = inner_product(gram, product_with_transposed(rows, rows));
   return {.head = first + head,
@@ -89,10 +91,9 @@ Reader reader(View<const float, 2> weights, int64_t side, int64_t index, int64_t
 }
 
 /// The queries of an attention, its keys and values, or all three.
-Stop stop(const MultiHeadAttention& layer, const AttentionSite& site, int64_t earlier, bool queries,
-          bool source) {
-  const MultiHeadAttentionShape& s = layer.shape();
-  const MultiHeadAttentionWeights& w = layer.weights();
+Stop stop(const MultiHeadAttentionWeights& w, const AttentionSite& site, int64_t earlier,
+          bool queries, bool source) {
+  const MultiHeadAttentionShape& s = w.shape();
   Stop stop{.earlier = earlier};
   const auto add = [&](View<const float, 2> weights, int64_t side, int64_t count, int64_t width,
                        int64_t heads, const auto& reads) {
@@ -117,13 +118,13 @@ std::vector<Stream> streams_of(const Model& model) {
   std::vector<Stream> streams(2);
   const auto pass = [&](Stream& stream, int64_t index) {
     const AttentionSite& site = model.attentions()[index];
-    const MultiHeadAttention& layer = model.layer(index);
+    const auto& weights = stream.weights.emplace_back(model.layer(index).weights());
     stream.stops.push_back(
-        stop(layer, site, std::ssize(stream.writers), true, site.kind == AttentionKind::self));
+        stop(*weights, site, std::ssize(stream.writers), true, site.kind == AttentionKind::self));
     const auto before = std::ssize(stream.writers);
-    stream.writers.resize(before + layer.shape().H);
-    parallel_for(layer.shape().H,
-                 [&](int64_t h) { stream.writers[before + h] = writer(layer, site.first, h); });
+    stream.writers.resize(before + weights->shape().H);
+    parallel_for(weights->shape().H,
+                 [&](int64_t h) { stream.writers[before + h] = writer(*weights, site.first, h); });
   };
   const auto sites = model.attentions();
   std::vector<int64_t> order(sites.size());
@@ -132,8 +133,9 @@ std::vector<Stream> streams_of(const Model& model) {
   for (const int64_t i : order) pass(streams[sites[i].side == Side::decoder], i);
   for (const int64_t i : order) {
     if (sites[i].kind == AttentionKind::self) continue;
+    const auto& weights = streams[0].weights.emplace_back(model.layer(i).weights());
     streams[0].stops.push_back(
-        stop(model.layer(i), sites[i], std::ssize(streams[0].writers), false, true));
+        stop(*weights, sites[i], std::ssize(streams[0].writers), false, true));
   }
   return streams;
 }

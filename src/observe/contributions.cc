@@ -125,7 +125,8 @@ class Contributions : public HeadMetric {
     Site& state = sites_[site.first];
     if (!state.factors.empty()) return state;
     const MultiHeadAttentionShape& s = layer.shape();
-    const View<const float, 2> output = layer.weights().output();  // [C, H Dv]
+    const auto weights = layer.weights();
+    const View<const float, 2> output = weights->output();  // [C, H Dv]
     state.mean.resize(s.H * s.Dv);
     state.factors.resize(s.H);
     parallel_for(s.H, [&](int64_t h) {

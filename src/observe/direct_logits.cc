@@ -58,7 +58,7 @@ class DirectLogits : public HeadMetric {
     if (H == 0) return;
     const int64_t Dv = kept.z.rows.extent(1) / H;
     Activations projected(T, H * Dv);
-    gemm(directions, kept.layer->weights().output(), projected.rows);
+    gemm(directions, kept.layer->weights()->output(), projected.rows);
     parallel_for(H, [&](int64_t h) {
       for (int64_t b = 0; b < batch_->source.sequences(); ++b) {
         for (int64_t t = batch_->source.offsets[b]; t + 1 < batch_->source.offsets[b + 1]; ++t) {

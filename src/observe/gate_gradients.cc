@@ -8,7 +8,10 @@
 
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "model/model_parts.h"
 #include "observe/loss_batch.h"
+#include "train/adapt.h"
+#include "train/network.h"
 
 namespace headwise {
 namespace {
@@ -25,9 +28,13 @@ double dot(View<const float, 2> a, int64_t i, View<const float, 2> b, int64_t j)
 /// One evaluation.
 class Gradients {
  public:
-  Gradients(TrainableModel& model, const SentencePooling& pooling, const EvaluationSet& set,
+  Gradients(const Model& model, const SentencePooling& pooling, const EvaluationSet& set,
             const GradientOptions& options)
-      : model_(model), pooling_(pooling), set_(set), options_(options), heads_(model.heads()) {}
+      : network_(layers_of(model)),
+        pooling_(pooling),
+        set_(set),
+        options_(options),
+        heads_(model.heads()) {}
 
   GateGradients run() {
     GateGradients result{.scores = std::vector<double>(heads_)};
@@ -106,12 +113,12 @@ class Gradients {
     if (set_.task == LossTask::fidelity) return add_fidelity(options, scores);
     if (set_.task == LossTask::similarity) {
       bool done = false;
-      model_.train_hidden(batch_, options, [&](auto hidden, auto dhidden) {
+      network_.run_hidden(batch_, options, [&](auto hidden, auto dhidden) {
         if (!done) cosines_backward(hidden, dhidden);
         return !std::exchange(done, true);
       });
     } else {
-      (void)model_.train(batch_, options);
+      (void)network_.run(batch_, options, true);
     }
     for (int64_t i = 0; i < std::ssize(examples_); ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
@@ -131,7 +138,7 @@ class Gradients {
       }
       std::ranges::fill(dgates_, 0.f);
     };
-    model_.train_hidden(batch_, options, [&](auto hidden, auto dhidden) {
+    network_.run_hidden(batch_, options, [&](auto hidden, auto dhidden) {
       if (projection > 0) harvest();
       if (projection == kProjections) return false;
       project_backward(projection++, hidden, dhidden);
@@ -181,7 +188,7 @@ class Gradients {
     pooling_.backward(hidden, offsets(), d.rows, dhidden);
   }
 
-  TrainableModel& model_;
+  Network network_;
   const SentencePooling& pooling_;
   const EvaluationSet& set_;
   const GradientOptions& options_;
@@ -195,16 +202,10 @@ class Gradients {
 
 }  // namespace
 
-TrainableModel load_for_gradients(const std::filesystem::path& folder, LossTask task,
-                                  const LoadOptions& options) {
-  const bool pooled = task == LossTask::similarity || task == LossTask::fidelity;
-  const Task saved = read_config(folder, options.config).task;
-  return TrainableModel::load(folder, {.task = pooled ? Task::hidden : saved, .frozen = true},
-                              options);
-}
-
-GateGradients gate_gradients(TrainableModel& model, const SentencePooling& pooling,
+GateGradients gate_gradients(const Model& model, const SentencePooling& pooling,
                              const EvaluationSet& set, const GradientOptions& options) {
+  const bool pooled = set.task == LossTask::similarity || set.task == LossTask::fidelity;
+  if (!pooled) check_trainable(model.config());
   return Gradients(model, pooling, set, options).run();
 }
 

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <vector>
 
+#include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
-#include "headwise/train/trainable_model.h"
 
 namespace headwise {
 
@@ -29,12 +28,8 @@ struct GateGradients {
   int64_t examples = 0;  // with something that is scored
 };
 
-/// Reads the model of a folder once more, in the form that has a way back, without memory for the
-/// gradients of weights.
-TrainableModel load_for_gradients(const std::filesystem::path& folder, LossTask task,
-                                  const LoadOptions& options = {});
-
-GateGradients gate_gradients(TrainableModel& model, const SentencePooling& pooling,
+/// Throws Error for a model that has no loss for labels.
+GateGradients gate_gradients(const Model& model, const SentencePooling& pooling,
                              const EvaluationSet& set, const GradientOptions& options);
 
 }  // namespace headwise

@@ -38,9 +38,8 @@ struct Projections {
   std::vector<Subspace> query{}, key{}, value{}, output{};
 };
 
-Projections projections_of(const MultiHeadAttention& layer) {
-  const MultiHeadAttentionShape& s = layer.shape();
-  const MultiHeadAttentionWeights& w = layer.weights();
+Projections projections_of(const MultiHeadAttentionWeights& w) {
+  const MultiHeadAttentionShape& s = w.shape();
   Projections result{.query = std::vector<Subspace>(s.learned()),
                      .key = std::vector<Subspace>(s.key_heads),
                      .value = std::vector<Subspace>(s.K),
@@ -62,13 +61,12 @@ Projections projections_of(const MultiHeadAttention& layer) {
 
 /// Σ Re λ / Σ |λ| of W_O W_V, which has the eigenvalues of W_V W_O but for zeros. NaN where the
 /// head writes to another stream than it reads, of another width, or where all are 0.
-double copying(const MultiHeadAttention& layer, int64_t head) {
-  const MultiHeadAttentionShape& s = layer.shape();
+double copying(const MultiHeadAttentionWeights& weights, int64_t head) {
+  const MultiHeadAttentionShape& s = weights.shape();
   if (s.C != s.Cs) return kNaN;
   const int64_t kv = s.kv_of(head);
-  const DoubleMatrix value(layer.weights().value().rows(kv * s.Dv, (kv + 1) * s.Dv));
-  const DoubleMatrix output(
-      transposed(layer.weights().output()).rows(head * s.Dv, (head + 1) * s.Dv));
+  const DoubleMatrix value(weights.value().rows(kv * s.Dv, (kv + 1) * s.Dv));
+  const DoubleMatrix output(transposed(weights.output()).rows(head * s.Dv, (head + 1) * s.Dv));
   double real = 0, size = 0;
   for (const std::complex<double>& lambda : eigenvalues(product_with_transposed(output, value))) {
     real += lambda.real();
@@ -121,7 +119,8 @@ void add_relations(const AttentionSite& site, const std::string& side,
 
 void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, Evidence& evidence) {
   const MultiHeadAttentionShape& s = layer.shape();
-  const Projections projections = projections_of(layer);
+  const auto weights = layer.weights();
+  const Projections projections = projections_of(*weights);
   struct Numbers {
     double qk_rank = kNaN, ov_rank = kNaN, copying = kNaN;
   };
@@ -132,7 +131,7 @@ void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, E
       heads[h].qk_rank = rank_of_product(projections.query[h].space, projections.key[kv].space);
     }
     heads[h].ov_rank = rank_of_product(projections.value[kv].space, projections.output[h].space);
-    heads[h].copying = copying(layer, h);
+    heads[h].copying = copying(*weights, h);
   });
   for (int64_t h = 0; h < s.H; ++h) {
     Measures& measures = evidence.head(site.head_name(h)).measures;
@@ -150,7 +149,8 @@ void observe_layer(const AttentionSite& site, const MultiHeadAttention& layer, E
 /// The subspaces of one head by the letter of their projection.
 std::map<std::string, Subspace> subspaces_of(const MultiHeadAttention& layer, int64_t head) {
   const MultiHeadAttentionShape& s = layer.shape();
-  const MultiHeadAttentionWeights& w = layer.weights();
+  const auto weights = layer.weights();
+  const MultiHeadAttentionWeights& w = *weights;
   const int64_t kv = s.kv_of(head);
   std::map<std::string, Subspace> spaces;
   const auto add = [&](const char* name, View<const float, 2> rows, int64_t at, int64_t width) {

@@ -153,14 +153,13 @@ class Importance {
   }
 
   void measure_gradients() {
-    TrainableModel trainable = load_for_gradients(folder_, set_.task, options_.load);
     EvaluationSet sample;
     if (options_.adaptive) {
       sample = set_;
       sample_examples(sample, options_.adaptive->gradient_examples, options_.seed);
     }
     const GateGradients gradients = gate_gradients(
-        trainable, pooling_, options_.adaptive ? sample : set_,
+        model_, pooling_, options_.adaptive ? sample : set_,
         {.gates = options_.gates, .seed = options_.seed, .progress = progress("gradient")});
     std::vector<double> norms(model_.heads());
     for (const AttentionSite& site : model_.attentions()) {

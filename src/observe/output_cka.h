@@ -15,9 +15,9 @@
 namespace headwise {
 
 /// G of a head, [Dv, Dv].
-inline DoubleMatrix output_gram(const MultiHeadAttention& layer, int64_t head) {
-  const int64_t Dv = layer.shape().Dv;
-  const DoubleMatrix output(transposed(layer.weights().output()).rows(head * Dv, (head + 1) * Dv));
+inline DoubleMatrix output_gram(const MultiHeadAttentionWeights& weights, int64_t head) {
+  const int64_t Dv = weights.shape().Dv;
+  const DoubleMatrix output(transposed(weights.output()).rows(head * Dv, (head + 1) * Dv));
   return product_with_transposed(output, output);
 }
 

@@ -40,7 +40,8 @@ class OutputSums {
     for (int64_t h = 0; h < H(); ++h) names.push_back(site_.head_name(h));
     PairMatrix matrix = pair_matrix(names);
     std::vector<DoubleMatrix> grams(H());
-    parallel_for(H(), [&](int64_t h) { grams[h] = output_gram(layer_, h); });
+    const auto weights = layer_.weights();
+    parallel_for(H(), [&](int64_t h) { grams[h] = output_gram(*weights, h); });
     parallel_for(H(), [&](int64_t a) {
       for (int64_t b = a; b < H(); ++b) {
         matrix.at(a, b) = shared_squares(grams[a], covariance(a, b), grams[b]);

@@ -20,7 +20,8 @@ class Contributions : public ForwardObserver {
  public:
   void on_z(const AttentionSite& site, const Attention&, const MultiHeadAttention& layer,
             View<float, 3> z, View<const float, 2>) override {
-    const View<float, 2> output = layer.weights().output();
+    const auto weights = layer.weights();
+    const View<float, 2> output = weights->output();
     for (int64_t h = 0; h < z.extent(1); ++h) {
       for (int64_t t = 0; t < z.extent(0); ++t) {
         std::vector<double> row(output.extent(0));

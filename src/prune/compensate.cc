@@ -240,7 +240,7 @@ std::vector<Correction> compensate(const Model& model, std::span<const float> ga
     const AttentionSite& site = model.attentions()[i];
     const Halves* const halves = observer.of(site);
     if (halves == nullptr || (*halves)[0].rows == 0) continue;
-    corrections[i] = correct(model.layer(static_cast<int64_t>(i)).weights(), *halves,
+    corrections[i] = correct(*model.layer(static_cast<int64_t>(i)).weights(), *halves,
                              gates.subspan(site.first, site.heads.size()), options);
   }
   return corrections;

@@ -20,18 +20,16 @@ class ParameterList : public WeightSource {
     std::string name, of;  // tensors that checkpoints may have twice
   };
 
-  /// `has`: whether the checkpoint has a tensor of this name. `frozen`: weights have no gradients.
-  explicit ParameterList(std::function<bool(const std::string&)> has, bool frozen = false)
-      : has_(std::move(has)), frozen_(frozen) {}
+  /// `has`: whether the checkpoint has a tensor of this name.
+  explicit ParameterList(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
 
   bool has(const std::string& name) const override { return has_(name); }
 
   bool packs() const override { return false; }
-  bool has_gradients() const override { return !frozen_; }
   Table table(const LayerName& name, int64_t rows, int64_t width) override;
   std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
-  void tensor(const std::string& name, std::vector<int64_t> shape,
-              std::vector<TensorPart> parts) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+               std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
                                  std::span<float> gradient, bool decays) override;
   void copy(const std::string& name, const std::string& of) override {
@@ -48,7 +46,6 @@ class ParameterList : public WeightSource {
                        bool transposed) override;
 
   std::function<bool(const std::string&)> has_;
-  bool frozen_;
 };
 
 }  // namespace headwise

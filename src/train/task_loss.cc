@@ -82,8 +82,7 @@ Loss TaskLoss::run(View<const float, 2> hidden, const PassOptions& options,
   return loss;
 }
 
-Loss TaskLoss::score_labels(View<const float, 2> x, const PassOptions& options,
-                            View<float, 2> dx) const {
+Loss TaskLoss::score_labels(View<const float, 2> x, const PassOptions& options, View<float, 2> dx) {
   const MatrixGradient dweights =
       dx.data() == nullptr ? MatrixGradient{} : head_.weight().take_gradient();
   const CrossEntropyGradients gradients{.scale = options.gradient_scale,
@@ -92,7 +91,7 @@ Loss TaskLoss::score_labels(View<const float, 2> x, const PassOptions& options,
                                         .zero_dweights = dweights.grad_is_zero,
                                         .dbias = head_.bias().dvector()};
   const CrossEntropyLoss loss = cross_entropy({.x = x,
-                                               .weights = head_.weight().matrix(),
+                                               .weights = head_.weight().plain(unpacked_),
                                                .bias = head_.bias().vector(),
                                                .targets = targets_,
                                                .label_smoothing = options.label_smoothing},

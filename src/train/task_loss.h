@@ -22,7 +22,7 @@ class TaskLoss {
   Loss run(View<const float, 2> hidden, const PassOptions& options, View<float, 2> dhidden);
 
  private:
-  Loss score_labels(View<const float, 2> x, const PassOptions& options, View<float, 2> dx) const;
+  Loss score_labels(View<const float, 2> x, const PassOptions& options, View<float, 2> dx);
   Loss score_numbers(View<const float, 2> x, const PassOptions& options, View<float, 2> dx);
 
   const ModelConfig& config_;
@@ -33,6 +33,7 @@ class TaskLoss {
   std::vector<int32_t> targets_;  // of these
   std::vector<float> expected_;   // likewise, in regression
   TaskHead::Tape tape_;
+  Buffer unpacked_;  // weights of the last layer, if it has them packed
   Rows dx_, scores_;
 };
 

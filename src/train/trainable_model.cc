@@ -37,13 +37,6 @@ std::string usual_prefix(const ModelConfig& config) {
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
-/// The same model without an output layer.
-Adapted hidden_of(const std::string& text, const ModelConfig& saved) {
-  Adapted adapted{.json = text, .config = saved, .fresh = saved.task != Task::hidden};
-  adapted.config.task = Task::hidden;
-  return adapted;
-}
-
 }  // namespace
 
 struct TrainableModel::Parts {
@@ -149,13 +142,11 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   if (!TaskHead::was_saved(saved, stored_prefix, reader)) saved.task = Task::hidden;
 
   auto parts = std::make_unique<Parts>();
-  const bool only_hidden = what.frozen && what.task == Task::hidden;
-  Adapted adapted = only_hidden ? hidden_of(text, saved)
-                                : adapt_config(text, file.string(), saved, what, options.config);
+  Adapted adapted = adapt_config(text, file.string(), saved, what, options.config);
   parts->json = std::move(adapted.json);
   parts->config_options = options.config;
   const ModelConfig& config = adapted.config;
-  if (!only_hidden) check_trainable(config);
+  check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
   const ParameterTable table =
@@ -163,9 +154,8 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
   reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
-  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); },
-                         what.frozen);
-  const bool pools = config.task == Task::hidden && !only_hidden;
+  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
+  const bool pools = config.task == Task::hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
   parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
@@ -194,7 +184,7 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   }
   if (options.same_heads) {
     for (const AttentionSite& site : parts->layers->sites) {
-      make_heads_equal(parts->layers->layer(site).attention().weights());
+      make_heads_equal(*parts->layers->layer(site).attention().weights());
     }
   }
   parts->finish(declared);

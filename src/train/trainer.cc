@@ -364,8 +364,7 @@ class Trainer {
   /// Only with gates is it another model than the one that was planned.
   void describe_saved(TrainSummary& summary) const {
     if (!settings_.gates) return;
-    TrainableModel saved =
-        TrainableModel::load(folder_, {.task = plan_.config.task, .frozen = true});
+    TrainableModel saved = TrainableModel::load(folder_, {.task = plan_.config.task});
     summary.config = saved.config();
     summary.parameters = 0;
     for (const Parameter& parameter : saved.parameters()) {

@@ -121,6 +121,7 @@ class DecoderState;
 class Model;
 class ModelSource;
 class PatchedForward;
+struct Transformer;
 class Tokenizer;
 
 /// A model by its folder, or by its id in the local Hugging Face cache (see find_model), and its
@@ -197,7 +198,8 @@ class Model {
                    const ForwardOptions& options = {}) const;
 
  private:
-  friend class PatchedForward;  // src/model/patched_forward.h
+  friend class PatchedForward;                              // src/model/patched_forward.h
+  friend const Transformer& layers_of(const Model& model);  // src/model/model_parts.h
   friend Model headwise::load(const std::string& folder_or_id, const LoadOptions& options);
   struct Parts;
   Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source);

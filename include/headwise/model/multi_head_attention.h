@@ -15,8 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "headwise/core/buffer.h"
@@ -130,10 +132,13 @@ class MultiHeadAttentionWeights {
 
   /// Others of the same shape, all 0: gradients, the moments of an optimiser.
   MultiHeadAttentionWeights zeros() const { return MultiHeadAttentionWeights(shape_); }
+  /// The same biases, and no memory for matrices.
+  MultiHeadAttentionWeights biases_alone() const;
   const MultiHeadAttentionShape& shape() const { return shape_; }
 
  private:
   explicit MultiHeadAttentionWeights(MultiHeadAttentionShape shape);
+  MultiHeadAttentionWeights(MultiHeadAttentionShape shape, int64_t in_matrices);
   View<float, 2> matrix(int64_t at, int64_t rows, int64_t columns) const;
   View<float, 1> bias(int64_t at, int64_t size) const;
   void set_output(const OutputProjection& output);
@@ -165,6 +170,7 @@ class MultiHeadAttention {
     // memory of the views
     Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads, dvalues;
     Buffer row_heads, row_dheads;
+    Buffer unpacked;  // weights for a backward step
   };
 
   struct InputGradients {
@@ -188,11 +194,16 @@ class MultiHeadAttention {
     }
   };
 
-  /// Packed weights are copied once into the order in which the matmul reads them: later writes to
-  /// weights() have no effect. Plain weights are read in place, for training. Both give the same
+  /// Packed matrices are in the order in which the matmul reads them, and in types that must hold
+  /// the numbers exactly. Plain weights are read in place, for training. Both give the same
   /// results.
-  enum class Weights { packed, plain };
-  explicit MultiHeadAttention(MultiHeadAttentionWeights weights, Weights storage = Weights::packed);
+  enum class Storage { packed, plain };
+  struct PackedTypes {
+    WeightType projections = WeightType::float32, output = WeightType::float32;
+  };
+  explicit MultiHeadAttention(MultiHeadAttentionWeights weights, Storage storage = Storage::packed)
+      : MultiHeadAttention(std::move(weights), storage, {}) {}
+  MultiHeadAttention(MultiHeadAttentionWeights weights, Storage storage, const PackedTypes& types);
 
   /// x [T, C]; source [S, Cs] in cross attention, none in self attention. Their columns are
   /// contiguous.
@@ -240,17 +251,21 @@ class MultiHeadAttention {
   void backward_output_rows(std::span<const int64_t> rows, View<const float, 2> dout, Pass& pass,
                             const WeightGradients& gradients) const;
   void backward_attend(Attention params, Pass& pass, AttentionGradients more = {}) const;
-  void backward_project(View<const float, 2> x, View<const float, 2> source, const Pass& pass,
+  void backward_project(View<const float, 2> x, View<const float, 2> source, Pass& pass,
                         const InputGradients& inputs, const WeightGradients& gradients) const;
 
-  const MultiHeadAttentionWeights& weights() const { return weights_; }
-  const MultiHeadAttentionShape& shape() const { return weights_.shape(); }
+  /// Plain weights: those of the layer itself if it stores them plain, else a copy made for this
+  /// call.
+  std::shared_ptr<const MultiHeadAttentionWeights> weights() const;
+  const MultiHeadAttentionShape& shape() const { return weights_->shape(); }
 
  private:
   void backward_output(View<const float, 2> z, View<const float, 2> dout, View<float, 2> dz,
-                       const WeightGradients& gradients) const;
-  void multiply(View<const float, 2> x, View<const float, 2> weights, const PackedWeights& packed,
+                       const WeightGradients& gradients, Buffer& room) const;
+  using Matrix = View<float, 2> (MultiHeadAttentionWeights::*)() const;
+  void multiply(View<const float, 2> x, Matrix weights, const PackedWeights& packed,
                 View<float, 2> out, const Epilogue& epilogue) const;
+  View<const float, 2> plain(Matrix weights, const PackedWeights& packed, Buffer& room) const;
   void point_queries(View<float, 2> rows, Pass& pass) const;
   void point_source(View<float, 2> rows, Pass& pass) const;
   void check_cross(const char* where) const;
@@ -260,7 +275,7 @@ class MultiHeadAttention {
   void attend_groups(const Attention& all, Pass& pass, AttentionObserver* observer) const;
   void backward_groups(const Attention& all, Pass& pass, const AttentionGradients& gradients) const;
 
-  MultiHeadAttentionWeights weights_;
+  std::shared_ptr<const MultiHeadAttentionWeights> weights_;  // of packed ones the biases alone
   bool packed_;
   PackedWeights input_;   // all projections in self attention, those of queries in cross attention
   PackedWeights source_;  // keys and values in cross attention

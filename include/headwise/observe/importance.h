@@ -82,7 +82,6 @@ struct ImportanceOptions {
   int64_t draws = 20;        // of halves and of random heads
   int64_t resamples = 1000;  // of the bootstrap
   uint64_t seed = 0;
-  LoadOptions load{};  // of the model, which gradients read once more
 
   /// The current step ("gradient", "ablation", "translation", "groups", "pairs"), work
   /// done and all of it. May throw to stop.

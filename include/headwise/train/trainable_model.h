@@ -40,10 +40,6 @@ struct TrainFor {
   std::vector<std::string> labels{};  // of classification; empty: those of the folder
   bool regression = false;            // classify: one score per text instead of labels
   uint64_t seed = 0;
-
-  /// No weight will ever be trained, and no gradients of weights are computed: only those of gates.
-  /// Hidden states may then be those of any folder, whatever it was saved for.
-  bool frozen = false;
 };
 
 /// Random weights, as transformers starts from.
