@@ -271,6 +271,27 @@ const Role* HeadVerdict::main_role() const {
   return on_data != roles.end() ? &*on_data : &roles.front();
 }
 
+std::vector<RelationHead> best_relation_heads(const Verdict& verdict) {
+  const auto above = [](const Measure& shown) {
+    return (shown.interval ? shown.interval->low : shown.value) - shown.baseline.value_or(0);
+  };
+  std::map<std::string, RelationHead> best;
+  for (const HeadVerdict& head : verdict.heads) {
+    for (const Role& role : head.roles) {
+      if (role.role != "relation" || role.source != RoleSource::data) continue;
+      RelationHead& one = best[role.detail];
+      if (one.head.empty() || above(role.shown) > above(one.shown)) {
+        one = {.relation = role.detail, .head = head.head, .shown = role.shown};
+      }
+    }
+  }
+  std::vector<RelationHead> sorted;
+  for (auto& [relation, one] : best) sorted.push_back(std::move(one));
+  std::ranges::stable_sort(sorted, std::ranges::greater(),
+                           [&](const RelationHead& one) { return above(one.shown); });
+  return sorted;
+}
+
 RoleCounts count_roles(const Verdict& verdict) {
   RoleCounts counts;
   for (const HeadVerdict& head : verdict.heads) {

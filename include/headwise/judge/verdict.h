@@ -107,6 +107,16 @@ struct RoleCounts {
 };
 RoleCounts count_roles(const Verdict& verdict);
 
+struct RelationHead {
+  std::string relation{};  // "nsubj to_head"
+  std::string head{};
+  Measure shown{};
+};
+
+/// Of each relation and direction that heads find on data, the head that is furthest above its
+/// baseline, with the interval's lower end. The best found relation comes first.
+std::vector<RelationHead> best_relation_heads(const Verdict& verdict);
+
 /// The text of verdict.json, and back. Throws Error for what is no verdict; `where` names the text
 /// in messages.
 std::string to_json(const Verdict& verdict);
