@@ -9,7 +9,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
+#include "headwise/model/model.h"
 #include "io/json.h"
+#include "io/stage_file.h"
 
 namespace headwise {
 namespace {
@@ -343,6 +345,24 @@ std::string to_json(const Verdict& verdict) {
 Verdict verdict_from_json(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_json(text, where);
   return VerdictReader(json, where).read();
+}
+
+Verdict read_verdict(const std::filesystem::path& file) {
+  Verdict verdict;
+  read_stage_file(Stage::verdict, file, [&](std::string_view text, const std::string& where) {
+    verdict = verdict_from_json(text, where);
+  });
+  return verdict;
+}
+
+void check_fits(const Verdict& verdict, const Model& model, const std::string& where,
+                const std::function<void()>& check) {
+  if (verdict.model.sha256 == model.hash(check)) return;
+  throw Error({.what = "the verdict is about another model",
+               .where = where,
+               .got = verdict.model.name,
+               .expected = fmt::format("{}, with the same weights", model.name()),
+               .hint = "headwise observe and judge make one of this model"});
 }
 
 }  // namespace headwise
