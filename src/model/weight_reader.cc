@@ -95,7 +95,7 @@ Table WeightReader::table(const TensorInfo& tensor) {
   return {.tensor = tensor.name, .stored = std::move(table), .dtype = tensor.dtype};
 }
 
-Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, const Init&) {
+Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width) {
   return table(take(name.tensor, {rows, width}));
 }
 
@@ -104,7 +104,7 @@ std::shared_ptr<const Weights> WeightReader::factor(const Table& table) {
 }
 
 Dtype WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
-                           std::vector<TensorPart> parts, const Init&) {
+                           std::vector<TensorPart> parts) {
   const TensorInfo& stored = take(name, shape);
   scatter(floats(stored).span(), parts);
   return stored.dtype;
@@ -200,11 +200,12 @@ void WeightReader::refuse_unexpected() const {
 }
 
 ParameterTable table_of(const ModelConfig& config, const std::string& prefix,
-                        const WeightReader& reader, bool fresh_output) {
+                        const WeightReader& reader, bool fresh_output, const InitStd& init_std) {
   return {config,
           {.prefix = prefix,
            .has = [&](const std::string& name) { return reader.has(name); },
-           .fresh_output = fresh_output}};
+           .fresh_output = fresh_output,
+           .init_std = init_std}};
 }
 
 }  // namespace headwise
