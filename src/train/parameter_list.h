@@ -33,7 +33,7 @@ class ParameterList : public WeightSource {
 
   bool packs() const override { return false; }
   Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
-  std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
+  std::shared_ptr<const Weights> factor(Table& table) override { return table.weights; }
   Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
                const Init& init) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
