@@ -9,6 +9,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/text/alignment.h"
+#include "headwise/text/lines.h"
 #include "progress.h"
 
 namespace headwise::program {
@@ -45,6 +46,11 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
                                                            : input_options.file};
   if (input_options.file == "-") corpus.name = "standard input";
   std::vector<Input> inputs = read_inputs(input_options, session, {.start_decoder = true});
+  LabelColumns columns;
+  for (const Input& input : inputs) {
+    if (!input.text.empty()) columns.see(input.text);
+  }
+  if (!input_options.file.empty() && !input_options.paired_lines) columns.check(corpus.name);
   const auto alignments = read_alignment(options.alignment, inputs);
   if (options.sample > 0 && std::ssize(inputs) > options.sample) inputs.resize(options.sample);
   Progress progress(std::ssize(inputs), "texts", common.quiet);

@@ -15,6 +15,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/model/generate.h"
+#include "headwise/text/lines.h"
 #include "text/unicode.h"
 
 namespace headwise::program {
@@ -43,8 +44,11 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& where
   return ids;
 }
 
-/// Lines of a file, or of standard input if its name is "-".
-std::vector<std::string> read_lines(const std::string& name) {
+/// Lines of a file, which may be gzip, or of standard input if its name is "-".
+std::vector<std::string> lines_of_file(const std::string& name) {
+  if (name != "-" && std::filesystem::is_regular_file(name)) {
+    return read_lines(name, InvalidUtf8::keep);  // who asked for the lines checks them
+  }
   std::ifstream file;
   if (name != "-") {
     file.open(name, std::ios::binary);
@@ -146,7 +150,7 @@ std::vector<Input> read_texts(const InputOptions& options, bool pairs, Utf8Check
   }
   if (options.file.empty()) return inputs;
   const std::string name = options.file == "-" ? "standard input" : options.file;
-  std::vector<std::string> lines = read_lines(options.file);
+  std::vector<std::string> lines = lines_of_file(options.file);
   if (lines.empty()) {
     throw Error({.what = "the file has no text", .where = name, .expected = "one text per line"});
   }
@@ -238,7 +242,7 @@ std::vector<DecoderInput> read_decoder_inputs(const InputOptions& options, const
     all.push_back(std::move(one));
   }
   const bool is_file = !options.reference.empty();
-  const auto texts = is_file ? read_lines(options.reference) : options.decoder_texts;
+  const auto texts = is_file ? lines_of_file(options.reference) : options.decoder_texts;
   EncodeOptions params{.target = true};
   if (options.truncate && most_tokens(session)) params.truncate = *most_tokens(session) - !!start;
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -56,7 +56,6 @@ Json run_job(const Session& session, const JobRequest& request, const Engine::Re
   ImportanceOptions options{.gradient = plans && request.order == "gradient",
                             .ablation_zero = !plans || request.order == "ablation",
                             .ablation_mean = false};
-  options.load = session.model().load_options();
   options.progress = progress;
   observe_importance(model, session.model().folder(), set, options, evidence);
   if (plans) {

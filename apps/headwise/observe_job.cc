@@ -118,7 +118,6 @@ ImportanceOptions importance_options(const ObserveArgs& args, const Session& ses
     options.pairs =
         args.pairs == "all" ? ImportanceOptions::Pairs::all : ImportanceOptions::Pairs::attention;
   }
-  options.load.allow_nonfinite = args.input.allow_nonfinite;
   if (!args.verdict.empty()) {
     std::ranges::copy(groups_of_verdict(args.verdict, session.model(), fresh.model),
                       std::back_inserter(options.groups));

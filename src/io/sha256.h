@@ -8,10 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "io/sha256_blocks.h"
+
 namespace headwise {
 
 class Sha256 {
  public:
+  explicit Sha256(const Sha256Kernel& kernel = sha256_kernels().front()) : kernel_(kernel) {}
+
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
 
@@ -19,11 +23,10 @@ class Sha256 {
   std::string finish();
 
  private:
-  void take(const std::byte* block);
-
+  Sha256Kernel kernel_;
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, 64> rest_{};
+  std::array<std::byte, kSha256BlockBytes> rest_{};
   uint64_t size_ = 0;  // bytes so far
 };
 

@@ -15,6 +15,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "headwise/text/lines.h"
 #include "io/json.h"
 #include "observe/loss_batch.h"
 #include "train/text_encoder.h"
@@ -114,13 +115,6 @@ void refuse_if_empty(const EvaluationSet& set, const Files& files) {
   throw Error({.what = "data: there is nothing to judge a model by",
                .where = files.front().string(),
                .expected = "at least one example"});
-}
-
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  std::vector<std::string> lines;
-  LineReader reader(file);
-  for (std::string_view line; reader.next(line);) lines.emplace_back(line);
-  return lines;
 }
 
 TokenBatch read_texts(const Files& files, const TextEncoder& encoder, const ReadOptions& options) {

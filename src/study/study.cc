@@ -295,8 +295,7 @@ class StudyRun {
     begin_stage("groups");
     if (std::ranges::find(study_.evidence.finished, "groups") == study_.evidence.finished.end()) {
       ImportanceOptions options{.groups = category_groups(study_.verdict, input_.model),
-                                .seed = options_.seed,
-                                .load = input_.load};
+                                .seed = options_.seed};
       if (!options_.thorough) {
         options.adaptive = {.passes = passes_of(budgets_, "groups") / choosing_share_,
                             .group_examples = kGroupExamples};

@@ -90,7 +90,8 @@ class LineReader::Gzip {
   z_stream stream_{};
 };
 
-LineReader::LineReader(const std::filesystem::path& path) : file_(path) {
+LineReader::LineReader(const std::filesystem::path& path, InvalidUtf8 invalid)
+    : file_(path), invalid_(invalid) {
   if (is_gzip(file_)) gzip_ = std::make_unique<Gzip>();
   while (buffer_.size() < 3 && fill()) {
   }
@@ -143,7 +144,7 @@ void LineReader::check(std::string_view line) const {
     refuse("text: a line is too long", fmt::format("more than {} bytes", kLongestLine),
            "a text per line", "is it a text file, and are its line ends \\n or \\r\\n?");
   }
-  if (!text::is_valid_utf8(line)) {
+  if (invalid_ == InvalidUtf8::refuse && !text::is_valid_utf8(line)) {
     size_t at = 0;
     for (size_t size; (size = text::valid_char_size(line, at)) > 0;) at += size;
     const bool utf16 =

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "headwise/text/lines.h"
 #include "io/file.h"
 
 namespace headwise {
@@ -18,13 +19,13 @@ inline constexpr size_t kLongestLine = size_t{16} << 20;
 class LineReader {
  public:
   /// Throws Error for what is no regular file.
-  explicit LineReader(const std::filesystem::path& path);
+  explicit LineReader(const std::filesystem::path& path, InvalidUtf8 invalid = InvalidUtf8::refuse);
   ~LineReader();
   LineReader(LineReader&&) noexcept;
 
   /// The next line, without its end, valid until the next call; false behind the last one. Throws
-  /// Error, with the line, for bytes that are no UTF-8, NUL, a line above kLongestLine, or gzip
-  /// that is broken or ends too soon.
+  /// Error, with the line, for bytes that are no UTF-8, unless they are kept, NUL, a line above
+  /// kLongestLine, or gzip that is broken or ends too soon.
   bool next(std::string_view& line);
 
   const std::filesystem::path& path() const { return file_.path(); }
@@ -37,6 +38,7 @@ class LineReader {
   void check(std::string_view line) const;
 
   InputFile file_;
+  InvalidUtf8 invalid_;
   std::unique_ptr<Gzip> gzip_;  // null: plain text
   size_t taken_ = 0;            // bytes of the file, if it is plain text
   std::string buffer_;

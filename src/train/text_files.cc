@@ -54,27 +54,6 @@ void refuse_header(std::span<const std::string_view> cells, const char* form,
 
 }  // namespace
 
-void LabelColumns::see(std::string_view line) {
-  ++lines_;
-  const size_t tab = line.rfind('\t');
-  if (tab == std::string_view::npos || tab == 0) return;
-  const std::string_view last = line.substr(tab + 1);
-  if (last.empty() || last.find(' ') != std::string_view::npos) return;
-  const auto tabs = std::ranges::count(line, '\t');
-  ++(tabs == 1 ? labelled_ : scored_);
-}
-
-void LabelColumns::check(const std::filesystem::path& file) const {
-  if (lines_ == 0 || (labelled_ != lines_ && scored_ != lines_)) return;
-  const bool scored = scored_ == lines_;
-  throw Error({.what = "data: this loss takes texts alone, and the lines have other columns",
-               .where = file.string(),
-               .got = scored ? "text<TAB>text<TAB>score" : "text<TAB>label",
-               .expected = "a text per line",
-               .hint = scored ? "for scores: --loss similarity; for the texts alone: cut -f1"
-                              : "for labels: --loss classify; for the texts alone: cut -f1"});
-}
-
 void LineProgress::count() {
   if (++lines_ % kLinesPerReport == 0 && report_) report_(lines_);
 }

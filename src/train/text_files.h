@@ -31,18 +31,6 @@ void for_each_row(const Files& files, size_t columns, const char* form, const Re
                   const std::function<void(std::span<const std::string_view> row,
                                            const LineReader& reader)>& found);
 
-/// Recognises labelled files where texts alone are wanted: every line has a tab, and a last column
-/// without spaces.
-class LabelColumns {
- public:
-  void see(std::string_view line);
-  /// Throws Error, naming the task that the file is for, if all lines of it were such.
-  void check(const std::filesystem::path& file) const;
-
- private:
-  int64_t lines_ = 0, labelled_ = 0, scored_ = 0;
-};
-
 /// Tells how many lines were read so far, now and then.
 class LineProgress {
  public:

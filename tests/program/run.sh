@@ -10,6 +10,11 @@ fail() { echo "$*"; exit 1; }
 [[ $("$program" inspect --version) == "headwise $version" ]] || fail "inspect --version says something else"
 [[ $("$program" --help) == *--version* ]] || fail "--help does not list the options"
 
+if command -v readelf >/dev/null; then
+  [[ $(readelf -hW "$program") == *"Type:"*DYN* ]] || fail "the program is not position-independent"
+  [[ $(readelf -lW "$program") == *GNU_RELRO* && $(readelf -dW "$program") == *NOW* ]] || fail "its tables stay writable"
+fi
+
 for wrong in --no-such-option no-such-command; do
   code=0
   errors=$("$program" "$wrong" 2>&1 >/dev/null) || code=$?

@@ -1,5 +1,6 @@
 // headwise run: every task on golden models against transformers, and what it says to bad input.
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -296,6 +297,30 @@ TEST_F(RunText, TextsLinesAndIdsAreTheSame) {
       run_json({"run", folder_, "--json", "--task", "hidden", "--ids", "2 5 6 7 10 3"});
   EXPECT_EQ(text, line);
   EXPECT_EQ(text, ids);
+}
+
+TEST_F(RunText, LinesMayBeGzip) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "lines.gz").string();
+  const gzFile packed = gzopen(file.c_str(), "wb");
+  gzputs(packed, "The cat sat.\n");
+  ASSERT_EQ(gzclose(packed), Z_OK);
+  const std::vector<std::string> run = {"run", folder_, "--json", "--task", "hidden"};
+  EXPECT_EQ(run_json(run, {"--input", file}), run_json(run, {"--text", "The cat sat."}));
+}
+
+TEST_F(RunText, LabelsAreNoTexts) {
+  const TemporaryFolder folder;
+  const std::string labelled = folder.write("a.tsv", "the cat\t0\non the mat\t1\n").string();
+  const auto observe = [&](const std::string& file) {
+    return run_program(
+        {"observe", folder_, "--measure", "attention", "--no-probes", "--input", file});
+  };
+  const ProgramResult refused = observe(labelled);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.errors,
+              AllOf(HasSubstr("a.tsv"), HasSubstr("text<TAB>label"), HasSubstr("cut -f1")));
+  EXPECT_EQ(observe(folder.write("b.txt", "the cat\t0\non the mat\n").string()).code, 0);
 }
 
 TEST_F(RunText, RefusesOrReplacesWhatIsNoUtf8) {

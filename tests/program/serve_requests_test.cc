@@ -249,7 +249,9 @@ TEST_F(ServeRequests, ConnectionsThatSayNothingGiveWay) {
   std::list<Client> idle;
   for (int i = 0; i < 600; ++i) {  // more than may be
     idle.emplace_back(served_->port()).send("POST /api/look HT");
-    if (i % 50 == 0) EXPECT_EQ(served_->get("/api/model").status, 200) << i;
+    if (i % 50 == 0) {
+      EXPECT_EQ(served_->get("/api/model").status, 200) << i;
+    }
   }
   EXPECT_EQ(look({{"text", "w5 w6"}}).status, 200);
   EXPECT_EQ(idle.front().receive().status, 0);  // it was closed
