@@ -108,6 +108,16 @@ TEST(ModelErrors, AnUnexpectedTensor) {
   EXPECT_NO_THROW(checkpoint.load({.allow_unexpected = true}));
 }
 
+TEST(ModelErrors, NamesAndShapesAreCheckedBeforeAnythingIsRead) {
+  Checkpoint checkpoint("bert");
+  checkpoint.tensors["bert.embeddings.word_embeddings.weight"].values[3] = NAN;
+  EXPECT_EQ(checkpoint.refused().what, "weights: a value is not finite");
+  checkpoint.tensors["adapter.down"] = {{1}, {1}};
+  EXPECT_EQ(checkpoint.refused().where, "adapter.down");
+  checkpoint.tensors.erase("cls.predictions.bias");
+  EXPECT_EQ(checkpoint.refused().where, "cls.predictions.bias");
+}
+
 TEST(ModelErrors, ATransposedTensor) {
   Checkpoint checkpoint("bert");
   std::ranges::reverse(checkpoint.tensors["bert.encoder.layer.0.output.dense.weight"].shape);

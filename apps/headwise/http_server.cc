@@ -442,8 +442,9 @@ class HttpServer::Impl : private httplib::Server {
 
   /// Throws if there is no memory, or no thread: the connection is closed then.
   void take(Socket socket, std::string address) {
-    const std::lock_guard lock(mutex_);
-    if (!make_room()) return turn_away(socket);
+    std::unique_lock lock(mutex_);
+    // Those that are told to give way end soon; meanwhile others wait in the backlog.
+    if (!ended_.wait_for(lock, kGlance, [&] { return make_room(); })) return turn_away(socket);
     connections_.push_back(
         std::make_unique<Connection>(std::move(socket), std::move(address), stopping_));
     const auto own = std::prev(connections_.end());

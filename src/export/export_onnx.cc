@@ -10,6 +10,7 @@
 #include "headwise/core/error.h"
 #include "headwise/export/onnx.h"
 #include "io/file.h"
+#include "model/parameter_table.h"
 #include "model/task_head.h"
 
 namespace headwise {
@@ -33,6 +34,7 @@ class GraphBuilder {
                                              .allow_unexpected = options.allow_unexpected}),
         prefix_(find_prefix(config_, reader_)) {
     if (!TaskHead::was_saved(config_, prefix_, reader_)) config_.task = Task::hidden;
+    reader_.expect(table_of(config_, prefix_, reader_));
   }
 
   std::vector<File> build(const fs::path& file) {

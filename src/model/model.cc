@@ -11,6 +11,7 @@
 #include "headwise/io/tensor_file.h"
 #include "model/model_parts.h"
 #include "model/model_source.h"
+#include "model/parameter_table.h"
 #include "model/rotary_frequencies.h"
 #include "model/stack_layout.h"
 #include "model/weight_reader.h"
@@ -192,6 +193,7 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
   if (!TaskHead::was_saved(config, prefix, reader)) config.task = Task::hidden;
+  reader.expect(table_of(config, prefix, reader));
   auto parts = std::make_unique<Parts>(std::move(config), reader, prefix, false);
   reader.finish();
   return Model(std::move(parts), std::make_unique<ModelSource>(folder, options));

@@ -45,6 +45,10 @@ std::vector<HeadRows> fused(const Parts& parts, ProjectionStorage storage) {
   return rows;
 }
 
+bool ends_with(std::string_view name, const std::vector<std::string_view>& endings) {
+  return std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
 }  // namespace
 
 class TableBuilder {
@@ -246,10 +250,15 @@ class TableBuilder {
   bool in_output_ = false;
 };
 
-ParameterTable::ParameterTable(const ModelConfig& config, Options options) {
+ParameterTable::ParameterTable(const ModelConfig& config, Options options)
+    : buffers_(family_of(config).buffers), unused_(family_of(config).unused) {
   TableBuilder(config, std::move(options), *this).build();
   for (size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
 }
+
+bool ParameterTable::is_buffer(std::string_view name) const { return ends_with(name, buffers_); }
+
+bool ParameterTable::is_unused(std::string_view name) const { return ends_with(name, unused_); }
 
 const ParameterTensor* ParameterTable::find(std::string_view name) const {
   const auto found = index_.find(name);

@@ -47,11 +47,16 @@ class ParameterTable {
   std::span<const ParameterTensor> tensors() const { return tensors_; }
   std::span<const RepeatedTensor> repeated() const { return repeated_; }
 
+  // Tensors that no layer reads, but that checkpoints have: constants, and unused parameters.
+  bool is_buffer(std::string_view name) const;
+  bool is_unused(std::string_view name) const;
+
   /// Null: the model has no such tensor.
   const ParameterTensor* find(std::string_view name) const;
 
  private:
   friend class TableBuilder;
+  std::vector<std::string_view> buffers_, unused_;  // endings
   std::vector<ParameterTensor> tensors_;
   std::map<std::string, size_t, std::less<>> index_;  // of tensors_, by name
   std::vector<RepeatedTensor> repeated_;

@@ -3,28 +3,14 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "headwise/core/shape.h"
 #include "headwise/io/tensor_file.h"
 #include "model/parameter_table.h"
 #include "model/stack_layout.h"
-#include "model/weight_names.h"
 
 namespace headwise {
 namespace {
-
-/// Names of tensors that say again what others of the same checkpoint say.
-std::set<std::string> repeated(const ModelConfig& config, const TensorFiles& files) {
-  const WeightReader reader(files, {});
-  const ParameterTable table(config,
-                             {.prefix = find_prefix(config, reader),
-                              .has = [&](const std::string& name) { return reader.has(name); },
-                              .fresh_output = false});
-  std::set<std::string> names;
-  for (const RepeatedTensor& tensor : table.repeated()) names.insert(tensor.name);
-  return names;
-}
 
 const char* name_of(Dtype dtype) {
   switch (dtype) {
@@ -68,10 +54,18 @@ ModelSummary summarize(const std::filesystem::path& folder) {
     summary.attention_parameters += summary.attentions.back().parameters;
   }
   const TensorFiles files = TensorFiles::open(folder);
-  const std::set<std::string> again = repeated(summary.config, files);
+  const WeightReader reader(files, {});
+  const ParameterTable table =
+      table_of(summary.config, find_prefix(summary.config, reader), reader);
+  const auto repeats = [&](const std::string& name) {
+    return std::ranges::find(table.repeated(), name, &RepeatedTensor::name) !=
+           table.repeated().end();
+  };
   std::map<Dtype, int64_t> of_dtype;
   for (const TensorInfo& tensor : files.tensors()) {
-    if (!is_float(tensor.dtype) || is_buffer(tensor.name) || again.contains(tensor.name)) continue;
+    if (!is_float(tensor.dtype) || table.is_buffer(tensor.name) || repeats(tensor.name)) {
+      continue;
+    }
     summary.parameters = checked_add(summary.parameters, tensor.size());
     of_dtype[tensor.dtype] += tensor.size();
   }

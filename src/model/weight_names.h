@@ -64,11 +64,4 @@ struct TaskNames {
   bool drops_input = false, drops_output = false;  // in training: rows, and what `output` reads
 };
 
-/// Whether a tensor is no parameter, but something without use that older versions of transformers
-/// saved.
-bool is_buffer(std::string_view name);
-
-/// Whether a tensor that no layer asked for is known to be of no use here.
-bool is_left_over(std::string_view name);
-
 }  // namespace headwise

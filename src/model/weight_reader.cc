@@ -9,8 +9,8 @@
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "io/to_float.h"
+#include "model/parameter_table.h"
 #include "model/stored_tensors.h"
-#include "model/weight_names.h"
 
 namespace headwise {
 namespace {
@@ -150,23 +150,39 @@ void WeightReader::ignore(const std::string& name) {
   if (const TensorInfo* const tensor = find(name)) used_.insert(tensor->name);
 }
 
-std::vector<const TensorInfo*> WeightReader::left_over() const {
-  std::vector<const TensorInfo*> found;
-  for (const TensorInfo& tensor : files_.tensors()) {
-    if (used_.contains(tensor.name) || is_buffer(tensor.name)) continue;
-    if (is_left_over(tensor.name)) found.push_back(&tensor);
+void WeightReader::expect(const ParameterTable& table, const ParameterTable* saved) {
+  const bool fresh_output = saved != nullptr;
+  for (const ParameterTensor& tensor : table.tensors()) {
+    if (tensor.of_output && fresh_output) {
+      ignore(tensor.name);
+    } else {
+      take(tensor.name, tensor.shape);
+    }
   }
-  return found;
+  for (const RepeatedTensor& tensor : table.repeated()) ignore(tensor.name);
+  if (fresh_output) {
+    for (const ParameterTensor& tensor : saved->tensors()) ignore(tensor.name);
+    for (const RepeatedTensor& tensor : saved->repeated()) ignore(tensor.name);
+  }
+  for (const TensorInfo& tensor : files_.tensors()) {
+    const bool buffer = table.is_buffer(tensor.name);
+    if (used_.contains(tensor.name) || (!buffer && !table.is_unused(tensor.name))) continue;
+    used_.insert(tensor.name);
+    if (!buffer) unused_.push_back(&tensor);
+  }
+  refuse_unexpected();
 }
 
 void WeightReader::finish() const {
   files_.check_unchanged();
+  refuse_unexpected();
+}
+
+void WeightReader::refuse_unexpected() const {
   if (options_.allow_unexpected) return;
   std::vector<std::string_view> unexpected;
   for (const TensorInfo& tensor : files_.tensors()) {
-    if (!used_.contains(tensor.name) && !is_left_over(tensor.name)) {
-      unexpected.push_back(tensor.name);
-    }
+    if (!used_.contains(tensor.name)) unexpected.push_back(tensor.name);
   }
   if (unexpected.empty()) return;
   throw Error({.what = "the checkpoint has tensors that the architecture does not know",
@@ -177,6 +193,14 @@ void WeightReader::finish() const {
                              unexpected.begin() + std::min<size_t>(5, unexpected.size()), ", ")),
                .expected = "only what config.json describes",
                .hint = "check \"architectures\" and \"model_type\", or allow unexpected tensors"});
+}
+
+ParameterTable table_of(const ModelConfig& config, const std::string& prefix,
+                        const WeightReader& reader, bool fresh_output) {
+  return {config,
+          {.prefix = prefix,
+           .has = [&](const std::string& name) { return reader.has(name); },
+           .fresh_output = fresh_output}};
 }
 
 }  // namespace headwise

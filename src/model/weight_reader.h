@@ -16,6 +16,8 @@
 
 namespace headwise {
 
+class ParameterTable;
+
 class WeightReader : public WeightSource {
  public:
   struct Options {
@@ -39,6 +41,11 @@ class WeightReader : public WeightSource {
   /// Marks the tensor as used, if there is one.
   void copy(const std::string& name, const std::string& of) override;
 
+  /// Throws Error, before anything is read, unless the checkpoint has the tensors of the table in
+  /// their shapes, and no others. `saved`, if any, is the model that was saved with another output
+  /// layer: then that of `table` need not be there.
+  void expect(const ParameterTable& table, const ParameterTable* saved = nullptr);
+
   /// The tensor, which must be there in this shape; marks it as used.
   const TensorInfo& take(const std::string& name, const std::vector<int64_t>& shape);
 
@@ -57,11 +64,11 @@ class WeightReader : public WeightSource {
   /// Marks a tensor as used, if there is one, that is of no use.
   void ignore(const std::string& name);
 
-  /// The tensors that nobody took, but that are parameters of the architecture.
-  std::vector<const TensorInfo*> left_over() const;
+  /// Parameters of the architecture that no layer reads.
+  std::span<const TensorInfo* const> unused() const { return unused_; }
 
-  /// Throws Error if there are tensors that nobody took and that are not known to be left over, or
-  /// if the files were changed meanwhile.
+  /// Throws Error if there are tensors that nobody took or expected, or if the files were changed
+  /// meanwhile.
   void finish() const;
 
   const TensorFiles& files() const { return files_; }
@@ -73,10 +80,16 @@ class WeightReader : public WeightSource {
  private:
   const TensorInfo* find(const std::string& name) const;
   void check(const TensorInfo& tensor, std::span<const std::byte> bytes) const;
+  void refuse_unexpected() const;
 
   TensorFiles files_;
   Options options_;
   std::set<std::string, std::less<>> used_;
+  std::vector<const TensorInfo*> unused_;
 };
+
+/// The tensors that a checkpoint of this config has. `prefix` is the base model's, as found there.
+ParameterTable table_of(const ModelConfig& config, const std::string& prefix,
+                        const WeightReader& reader, bool fresh_output = false);
 
 }  // namespace headwise

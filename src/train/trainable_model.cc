@@ -37,18 +37,6 @@ std::string usual_prefix(const ModelConfig& config) {
   return config.task == Task::hidden || prefixes.empty() ? "" : std::string(prefixes.front());
 }
 
-/// The output layer that a folder has, but that is not trained.
-void ignore_output(const ModelConfig& config, const std::string& prefix, WeightReader& reader) {
-  const TaskNames names = task_names(config, prefix);
-  std::vector<std::string> layers = {names.output};
-  for (const TaskStep& step : names.steps) layers.insert(layers.end(), {step.dense, step.norm});
-  for (const std::string& layer : layers) {
-    reader.ignore(layer + ".weight");
-    reader.ignore(layer + ".bias");
-  }
-  reader.ignore(names.bias);
-}
-
 }  // namespace
 
 struct TrainableModel::Parts {
@@ -162,6 +150,9 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
+  const ParameterTable table = table_of(config, stored_prefix, reader, adapted.fresh);
+  const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
+  reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
   ParameterList declared(read_init_std(config, parts->json),
                          [&](const std::string& name) { return reader.has(loader.stored(name)); });
@@ -170,11 +161,7 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
   parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
   loader.fill(declared, adapted.fresh, what.seed);
-  if (adapted.fresh) {
-    ignore_output(saved, stored_prefix, reader);
-  } else {
-    parts->carried = reader.left_over();
-  }
+  if (!adapted.fresh) parts->carried.assign(reader.unused().begin(), reader.unused().end());
   reader.finish();
   parts->files = reader.files();
   parts->finish(declared);

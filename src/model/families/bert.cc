@@ -81,7 +81,10 @@ Family bert_family() {
                       {"ForNextSentencePrediction", Task::classify, bert_next_sentence},
                       {"ForTokenClassification", Task::classify_tokens, token_classifier},
                       {"ForQuestionAnswering", Task::answer, answer_span}},
-          .names = bert_names("bert.")};
+          .names = bert_names("bert."),
+          .buffers = {kPositionIds},
+          .unused = {"pooler.dense.weight", "pooler.dense.bias", "cls.seq_relationship.weight",
+                     "cls.seq_relationship.bias"}};
 }
 
 }  // namespace headwise

@@ -12,4 +12,6 @@ void read_bert_fields(ConfigFields& fields, ModelConfig& config);
 
 WeightNames bert_names(std::string_view prefix);
 
+inline constexpr std::string_view kPositionIds = "embeddings.position_ids";  // a buffer
+
 }  // namespace headwise

@@ -58,6 +58,7 @@ Family distilbert_family() {
                                 .word = "embeddings.word_embeddings",
                                 .position = "embeddings.position_embeddings"},
                     .embedding_norm = "embeddings.LayerNorm"},
+          .buffers = {"embeddings.position_ids"},
           .dropouts = {.attention_branch = false}};
 }
 

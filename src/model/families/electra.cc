@@ -52,7 +52,8 @@ Family electra_family() {
                       {"ForSequenceClassification", Task::classify, electra_classifier},
                       {"ForTokenClassification", Task::classify_tokens, token_classifier},
                       {"ForQuestionAnswering", Task::answer, answer_span}},
-          .names = electra_names()};
+          .names = electra_names(),
+          .buffers = {kPositionIds}};
 }
 
 }  // namespace headwise

@@ -41,6 +41,10 @@ struct Family {
   std::vector<ModelClass> classes{};  // the usual one of each task first
   WeightNames names{};
 
+  // How the names of tensors end that checkpoints have, but no layer reads: constants that older
+  // versions of transformers saved, and parameters without use here.
+  std::vector<std::string_view> buffers{}, unused{};
+
   // For training.
   InitStd (*init_std)(const ModelConfig& config, const JsonObject& json) = usual_init_std;
   DropoutPlaces dropouts{};

@@ -62,6 +62,8 @@ Family gpt2_family() {
                                 .position = "wpe"},
                     .storage = ProjectionStorage::fused,
                     .transposed = true},
+          // With the point: c_attn.bias is a parameter.
+          .buffers = {".attn.bias", ".attn.masked_bias"},
           .init_std = gpt2_init_std,
           .padding_row = false};
 }

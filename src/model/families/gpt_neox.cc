@@ -50,6 +50,7 @@ Family gpt_neox_family() {
                                 .final_norm = "final_layer_norm",
                                 .word = "embed_in"},
                     .storage = ProjectionStorage::fused_per_head},
+          .buffers = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"},
           .padding_row = false};
 }
 

@@ -147,6 +147,7 @@ Family llama_family() {
           .read = read_llama,
           .classes = llama_classes(),
           .names = llama_names(),
+          .buffers = {kInverseFrequencies},
           .write_uniform = write_as_mistral};
 }
 

@@ -30,6 +30,9 @@ void read_sliding_layers(ConfigFields& fields, ModelConfig& config, std::vector<
                          int64_t window);
 
 WeightNames llama_names();
+
+inline constexpr std::string_view kInverseFrequencies = "rotary_emb.inv_freq";  // a buffer
+
 std::vector<ModelClass> llama_classes();
 
 /// "num_attention_heads", "num_key_value_heads" and "head_dim".

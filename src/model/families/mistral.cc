@@ -19,6 +19,7 @@ Family mistral_family() {
           .read = read_mistral,
           .classes = llama_classes(),
           .names = llama_names(),
+          .buffers = {kInverseFrequencies},
           .write_uniform = write_llama_heads};
 }
 

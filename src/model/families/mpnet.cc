@@ -33,7 +33,9 @@ Family mpnet_family() {
           .name = "MPNet",
           .read = read_mpnet,
           .classes = roberta_classes(),
-          .names = mpnet_names()};
+          .names = mpnet_names(),
+          .buffers = {kPositionIds},
+          .unused = {"pooler.dense.weight", "pooler.dense.bias"}};
 }
 
 }  // namespace headwise

@@ -36,6 +36,7 @@ Family qwen2_family() {
           .read = read_qwen2,
           .classes = llama_classes(),
           .names = llama_names(),
+          .buffers = {kInverseFrequencies},
           .write_uniform = write_llama_heads};
 }
 

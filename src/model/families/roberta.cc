@@ -58,7 +58,9 @@ Family roberta_family() {
           .name = "Roberta",
           .read = read_roberta,
           .classes = roberta_classes(),
-          .names = bert_names("roberta.")};
+          .names = bert_names("roberta."),
+          .buffers = {kPositionIds},
+          .unused = {"pooler.dense.weight", "pooler.dense.bias"}};
 }
 
 Family xlm_roberta_family() {

@@ -41,6 +41,7 @@ Family smollm3_family() {
           .read = read_smollm3,
           .classes = llama_classes(),
           .names = llama_names(),
+          .buffers = {kInverseFrequencies},
           .write_uniform = write_llama_heads};
 }
 

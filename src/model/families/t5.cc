@@ -119,6 +119,7 @@ Family t5_family() {
                       {.ending = "EncoderModel", .task = Task::hidden, .encoder_only = true},
                       {"ForConditionalGeneration", Task::seq2seq_lm, t5_output}},
           .names = t5_names(),
+          .buffers = {"layer.1.EncDecAttention.relative_attention_bias.weight"},
           .init_std = t5_init_std,
           .dropouts = {.in_feed_forward = true, .final = true},
           .padding_row = false,
