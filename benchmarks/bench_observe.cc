@@ -105,7 +105,7 @@ class ObserveBenchmark {
     set_threads(threads);
     const Model model = Model::load(folder);
     const ObserveData data = corpus_of(texts);
-    const auto observed = [&] { return observe(model, nullptr, data, look_only()); };
+    const auto observed = [&] { return observe(model, data, look_only()); };
     const auto bare = [&] {
       // The same batches.
       TokenBatch batch;
@@ -159,7 +159,7 @@ class ObserveBenchmark {
     const ImportanceOptions params{.gradient = false, .ablation_mean = false, .resamples = 10};
     const auto ablate = [&] {
       Evidence evidence = no_evidence(model);
-      observe_importance(model, folder, set, params, evidence);
+      observe_importance(model, set, params, evidence);
       return evidence;
     };
     std::vector<Timer> sides{timer_of([&] { (void)ablate(); }),
@@ -270,8 +270,7 @@ class ObserveBenchmark {
       if (raced) params.adaptive_tolerance = kStandingTolerance;
       found.push_back(no_evidence(model));
       seconds.push_back(
-          timer_of([&] { observe_importance(model, folder, set, params, found.back()); })(1)
-              .seconds);
+          timer_of([&] { observe_importance(model, set, params, found.back()); })(1).seconds);
     }
     int64_t same = 0;
     for (int64_t h = 0; h < model.heads(); ++h) {
@@ -366,7 +365,7 @@ class ObserveBenchmark {
 bool ran_as_memory_child(int argc, char** argv) {
   if (argc != 4 || argv[1] != kMemoryChild) return false;
   const Model model = Model::load(argv[2]);
-  (void)observe(model, nullptr, corpus_of(texts({std::stoll(argv[3])})), look_only());
+  (void)observe(model, corpus_of(texts({std::stoll(argv[3])})), look_only());
   fmt::print("{}\n", static_cast<double>(status_kib("VmHWM")) / 1024);
   return true;
 }

@@ -185,7 +185,7 @@ class PruneBenchmark {
     for (const AttentionSite& site : full_.attentions()) {
       for (int64_t h = heads; h < std::ssize(site.heads); ++h) drop.push_back(site.head_name(h));
     }
-    prune(full_, folder_, drop, path, {.form = form});
+    prune(full_, drop, {.form = form, .out = path});
     return path;
   }
 

@@ -204,20 +204,16 @@ class OurStudy {
     }
     if (!tokenized) make_texts(lengths);
     data_.evaluation = unlabelled(texts_);
-    data_.folder = folder_;
   }
 
   /// Times the stages that both sides answer.
   Sample time() {
     const TemporaryFolder out;
     const Sample all = timer_of([&] {
-      study_ = study({.model = model_,
-                      .tokenizer = tokenizer_ ? &*tokenizer_ : nullptr,
-                      .folder = folder_,
-                      .data = data_,
-                      .held_out = data_.evaluation,  // both sides run the same sentences
-                      .identity = no_evidence(model_)},
-                     {.probes = tokenizer_.has_value(), .seed = kSeed}, out.path());
+      study_ =
+          study(model_,
+                {.data = data_, .held_out = data_.evaluation},  // both sides run the same sentences
+                {.probes = tokenizer_.has_value(), .seed = kSeed}, out.path());
     })(1);
     StageSeconds& stages = runs_.seconds.emplace_back();
     for (size_t i = 0; i < kStages.size(); ++i) {

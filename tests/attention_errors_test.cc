@@ -119,6 +119,45 @@ TEST(AttentionErrors, Shapes) {
   }
 }
 
+TEST(AttentionErrors, BiasAndSinks) {
+  const auto biased = [](const std::string& what, std::array<int64_t, 4> shape,
+                         ptrdiff_t last = 1) {
+    expect_spoilt(what, [&](Sound& s) {
+      s.floats.assign(shape[0] * shape[1] * shape[2] * shape[3] * last, 0);
+      const ptrdiff_t row = shape[3] * last;
+      s.attention.bias = {
+          s.floats.data(), shape, {shape[1] * shape[2] * row, shape[2] * row, row, last}};
+    });
+  };
+  biased("a bias of other sequences", {1, 4, 4, 4});
+  biased("a bias of other heads", {2, 2, 4, 4});
+  biased("a bias of too few rows", {2, 4, 3, 4});
+  biased("a bias of too few keys", {2, 4, 4, 3});
+  biased("a bias with gaps", {2, 4, 4, 4}, 2);
+  for (const std::vector<float>& sinks :
+       {std::vector<float>{1, 2, 3}, {1, 2, 3, kInf}, {1, 2, kNaN, 4}}) {
+    expect_spoilt("sinks", [&](Sound& s) { s.attention.sinks = sinks; });
+  }
+}
+
+TEST(AttentionErrors, GradientsOfBiasAndSinks) {
+  const Problem problem({.sequences = {{3, 3}, {4, 4}}, .bias = true, .sinks = true});
+  const Attention attention = problem.attention();
+  Answers<float> a(attention);
+  const auto backward = [&](const std::string& what, const AttentionGradients& gradients) {
+    expect_refused(what, [&] {
+      attention_backward(attention, a.out.view(), a.lse.view(), problem.dout.view(), gradients);
+    });
+  };
+  std::vector<float> floats(2 * 2 * 4 * 4);
+  backward("a shared dbias", {.dbias = {floats.data(), {2, 2, 4, 4}, {0, 16, 4, 1}}});
+  backward("a dbias with gaps", {.dbias = {floats.data(), {2, 2, 4, 4}, {32, 16, 1, 4}}});
+  backward("a dbias of other rows", {.dbias = {floats.data(), {2, 2, 3, 4}}});
+  backward("3 dsinks", {.dsinks = std::span(floats).first(3)});
+  Array<double, 2> js({2, 2});
+  expect_refused("divergences of sinks", [&] { attention_js(attention, a.lse.view(), js.view()); });
+}
+
 TEST(AttentionErrors, OutputShapes) {
   Sound s;
   Answers<float> a(s.attention);

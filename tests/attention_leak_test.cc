@@ -108,6 +108,26 @@ TEST_P(AttentionLeak, TheFutureDoesNotShowInThePast) {
   }
 }
 
+/// The bias of keys that a row does not see is never used.
+TEST_P(AttentionLeak, TheBiasOfUnseenKeysDoesNotShow) {
+  for (const auto& [rows, keys] : {std::pair{70, 300}, std::pair{3, 261}}) {
+    Problem problem({.sequences = {{rows, keys}, {4, 9}}, .mask = {.causal = true}, .bias = true});
+    const Answers<float> clean = solve(problem.attention(), problem.dout.view());
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = keys - rows + i + 1; j < keys; ++j) problem.bias.view()(0, h, i, j) = kNaN;
+      }
+      problem.bias.view()(1, h, 1, 6) = kNaN;  // the row sees it
+    }
+    const Answers<float> poisoned = solve(problem.attention(), problem.dout.view());
+    for (int64_t t = 0; t < problem.rows(); ++t) {
+      EXPECT_EQ(same_row(poisoned.out, clean.out, t), t != rows + 1) << t;
+      EXPECT_EQ(same_row(poisoned.dq, clean.dq, t), t != rows + 1) << t;
+    }
+    EXPECT_TRUE(all_nan(poisoned.out, rows + 1));
+  }
+}
+
 /// With a sliding window, rows beyond it do not see a poisoned key, and keys out of its reach get
 /// no NaN.
 TEST_P(AttentionLeak, WindowsKeepItOut) {

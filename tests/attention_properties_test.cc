@@ -230,9 +230,13 @@ std::vector<uint64_t> everything(const Problem& problem) {
   std::vector<uint64_t> bits;
   for (const auto* array : {&a.out, &a.dq, &a.dk, &a.dv}) append_bits(bits, array->values());
   for (const auto* array : {&a.lse, &a.dgates, &a.dtable}) append_bits(bits, array->values());
-  Array<double, 2> js({problem.spec.heads, problem.spec.heads});
-  attention_js(attention, a.lse.view(), js.view());
-  append_bits(bits, js.values());
+  append_bits(bits, a.dbias.values());
+  append_bits(bits, a.dsinks.values());
+  if (!problem.spec.sinks) {
+    Array<double, 2> js({problem.spec.heads, problem.spec.heads});
+    attention_js(attention, a.lse.view(), js.view());
+    append_bits(bits, js.values());
+  }
   std::vector<int64_t> rows(problem.rows());
   std::iota(rows.begin(), rows.end(), 0);
   append_bits(bits, attention_maps(attention, rows).weights);
@@ -242,10 +246,10 @@ std::vector<uint64_t> everything(const Problem& problem) {
   append_bits(bits, test_observer.correlation);
   for (const HeadStatistics& head : test_observer.observer.heads) {
     std::vector<RunningMean> running_means = {
-        head.entropy,        head.entropy_ratio, head.confidence,  head.mass_first,
-        head.mass_last,      head.mass_given,    head.distance,    head.mass_previous,
-        head.mass_self,      head.mass_next,     head.mass_window, head.mass_key_set[0],
-        head.mass_key_set[1]};
+        head.entropy,         head.entropy_ratio, head.confidence,  head.mass_first,
+        head.mass_last,       head.mass_given,    head.distance,    head.mass_previous,
+        head.mass_self,       head.mass_next,     head.mass_window, head.mass_key_set[0],
+        head.mass_key_set[1], head.mass_sink};
     running_means.insert(running_means.end(), head.offset_share.begin(), head.offset_share.end());
     for (const RunningMean& running_mean : running_means) {
       append_bits(bits, std::vector{running_mean.sum});
@@ -274,6 +278,14 @@ TEST(AttentionProperties, TheSameBitsForAnyNumberOfThreads) {
        .head_dropout = 0.3f,
        .positions = true,
        .gates = GateScope::kRow},
+      {.sequences = {{130, 600}, {20, 20}},
+       .heads = 4,
+       .kv_heads = 2,
+       .mask = {.causal = true},
+       .dropout = 0.2f,
+       .bias = true,
+       .shared_bias = true,
+       .sinks = true},
       {.sequences = {{1, 900}, {1, 30}}, .heads = 2, .kv_heads = 1, .width = 32}};
   const int before = threads();
   for (const Spec& spec : specs) {

@@ -13,6 +13,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
+#include "headwise/plan/follow_plan.h"
 #include "headwise/prune/prune.h"
 #include "io/io_testing.h"
 #include "train_testing.h"
@@ -48,23 +49,20 @@ class GatedPlans : public testing::TestWithParam<std::string> {
         silent_.push_back(site.head_name(h));
       }
     }
-    prune(whole, golden_model(GetParam()), silent_, folder_, {.form = PruneForm::masked});
+    prune(whole, silent_, {.form = PruneForm::masked, .out = folder_});
   }
 
   TemporaryFolder temporary_;
   std::vector<std::string> silent_;
-  fs::path folder_ = temporary_.path() / "silent", gated_ = temporary_.path() / "gated";
+  fs::path folder_ = temporary_.path() / "silent";
 };
 
 TEST_P(GatedPlans, CloseWhatSaysNothing) {
   const Model model = Model::load(folder_);
   const EvaluationSet set = unlabelled_for(model);
   for (const bool weights : {true, false}) {
-    fs::remove_all(gated_);
-    fs::create_directory(gated_);
     const GatedPlan found =
-        learn_plan(model, folder_, set,
-                   {.keep = 0.5, .train_weights = weights, .training = training()}, gated_);
+        learn_plan(model, set, {.keep = 0.5, .train_weights = weights, .training = training()});
     EXPECT_EQ(found.plan.order, "gates");
     EXPECT_EQ(set_of(found.plan.drop), set_of(silent_)) << (weights ? "trained" : "frozen");
     EXPECT_EQ(std::ssize(found.plan.keep), model.heads() - std::ssize(silent_));
@@ -73,7 +71,7 @@ TEST_P(GatedPlans, CloseWhatSaysNothing) {
     EXPECT_LT(found.plan.expected.at("multiply_adds"),
               found.plan.expected.at("multiply_adds_before"));
     const fs::path pruned = temporary_.path() / (weights ? "trained" : "frozen");
-    prune(Model::load(gated_), gated_, found.plan.drop, pruned, {});
+    prune(found.model, found.plan, {.out = pruned});
     TrainableModel student = load_for_its_task(pruned);
     EXPECT_LT(hidden_error(model, set.examples, student), 0.05);
   }
@@ -92,28 +90,24 @@ TEST(GatedPlan, LearnsFromLabels) {
   for (int64_t b = 0; b < all.source.sequences(); ++b) {
     all.labels.push_back(all.source.ids[all.source.offsets[b]] % 2);
   }
-  const TemporaryFolder gated;
   FineTuneOptions options = training();
   options.optimizer.rate = 3e-3;
   int64_t steps = 0;
   options.progress = [&](int64_t, int64_t, double) { ++steps; };
   const double before = load_for_its_task(folder).evaluate(all).nll;
-  const GatedPlan found =
-      learn_plan(model, folder, set, {.heads = 1, .training = options}, gated.path());
+  const GatedPlan found = learn_plan(model, set, {.heads = 1, .training = options});
   EXPECT_EQ(steps, fine_tune_steps(set.examples, options));
   EXPECT_EQ(found.plan.keep.size(), 1u);
-  EXPECT_LT(load_for_its_task(gated.path()).evaluate(all).nll, 0.8 * before);
+  EXPECT_LT(load_for_its_task(found.model.folder()).evaluate(all).nll, 0.8 * before);
 }
 
 TEST(GatedPlan, HonoursConstraints) {
-  const fs::path folder = golden_model("qwen3");
-  const Model model = Model::load(folder);
+  const Model model = Model::load(golden_model("qwen3"));
   const EvaluationSet set = unlabelled_for(model);
   FineTuneOptions params = training();
   params.epochs = 5;
   const auto learn = [&](const GateOptions& options) {
-    const TemporaryFolder gated;
-    return learn_plan(model, folder, set, options, gated.path()).plan;
+    return learn_plan(model, set, options).plan;
   };
   const auto left_in = [&](const Plan& plan, const AttentionSite& site) {
     return std::ranges::count_if(

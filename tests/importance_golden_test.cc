@@ -63,7 +63,7 @@ void expect_golden(const std::filesystem::path& folder, const std::string& name,
   const GoldenImportance golden(name, task);
   const Model model = Model::load(folder);
   Evidence evidence = no_evidence(model);
-  observe_importance(model, folder, golden.set(), {}, evidence);
+  observe_importance(model, golden.set(), {}, evidence);
   const double loss = golden.floats("loss")[0];
   ASSERT_TRUE(evidence.loss);
   EXPECT_NEAR(evidence.loss->value, loss, kOfLoss * loss + kRounding);

@@ -14,6 +14,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/observe/observe.h"
+#include "io/io_testing.h"
 #include "model/stack_layout.h"
 #include "observe/adaptive_ablation.h"
 #include "observe/label_scores.h"
@@ -51,7 +52,7 @@ class ImportanceOfGpt2 : public testing::Test {
 
   Evidence observe(const ImportanceOptions& options) const {
     Evidence evidence = no_evidence(model_);
-    observe_importance(model_, folder_, set_, options, evidence);
+    observe_importance(model_, set_, options, evidence);
     return evidence;
   }
   /// L with these gates, the plain way.
@@ -184,9 +185,9 @@ TEST_F(ImportanceOfGpt2, GroupsAreAddedToWhatIsThere) {
   evidence.heads[0].measures.add("ablation_zero", {.value = 123});  // shows that it is kept
   Evidence expected = whole;
   expected.heads[0].measures.add("ablation_zero", {.value = 123});
-  append_groups(model_, folder_, set_, both, evidence);
+  append_groups(model_, set_, both, evidence);
   EXPECT_EQ(evidence, expected);
-  append_groups(model_, folder_, set_, both, evidence);  // in place of those of the same names
+  append_groups(model_, set_, both, evidence);  // in place of those of the same names
   EXPECT_EQ(evidence, expected);
 }
 
@@ -195,7 +196,7 @@ TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
       .gradient = false, .ablation_zero = false, .groups = {{"a", {0}}}};
   const auto refused = [&](const EvaluationSet& set, ImportanceOptions params, Evidence evidence) {
     const Evidence before = evidence;
-    EXPECT_THROW(append_groups(model_, folder_, set, params, evidence), Error);
+    EXPECT_THROW(append_groups(model_, set, params, evidence), Error);
     EXPECT_EQ(evidence, before);
   };
   const Evidence evidence = observe({.gradient = false, .ablation_mean = false});
@@ -214,9 +215,8 @@ TEST(ImportanceOfEncoders, GroupsHaveOnlyHeadsThatTheLossLooksAt) {
   Evidence evidence = no_evidence(model);
   std::vector<int64_t> all(model.heads());
   std::iota(all.begin(), all.end(), 0);
-  observe_importance(model, golden_model("marian"), set,
-                     {.gradient = false, .ablation_mean = false, .groups = {{"all", all}}},
-                     evidence);
+  observe_importance(
+      model, set, {.gradient = false, .ablation_mean = false, .groups = {{"all", all}}}, evidence);
   ASSERT_EQ(evidence.groups.size(), 1u);
   for (const std::string& head : evidence.groups[0].heads) {
     EXPECT_TRUE(head.starts_with("enc.")) << head;
@@ -288,7 +288,7 @@ TEST_F(ImportanceOfGpt2, EvidenceKeepsItInAFile) {
   EvaluationSet sample = set_;
   sample_positions(sample, 0.2, 1);
   Evidence evidence = no_evidence(model_);
-  observe_importance(model_, folder_, sample, {.groups = {{"some", {0}}}, .draws = 2}, evidence);
+  observe_importance(model_, sample, {.groups = {{"some", {0}}}, .draws = 2}, evidence);
   EXPECT_EQ(evidence.loss->positions, sample.positions);
   const Evidence again = evidence_from_json(to_json(evidence), "test");
   EXPECT_EQ(again.loss->positions, evidence.loss->positions);
@@ -304,7 +304,7 @@ TEST(ImportanceOfLabels, HasScores) {
     set.examples.all.labels.push_back(x % static_cast<int32_t>(model.output_width()));
   }
   Evidence evidence = no_evidence(model);
-  observe_importance(model, golden_model("bert_sequence"), set, {}, evidence);
+  observe_importance(model, set, {}, evidence);
   EXPECT_EQ(evidence.loss->scores.size(), 3);
   EXPECT_GE(evidence.loss->scores.at("accuracy"), 0);
 }
@@ -318,9 +318,7 @@ TEST(ImportanceOfPairs, NeedsALoss) {
   for (const std::vector<float>& scores : {std::vector<float>{1, 1, 1}, {1, 2, 3}}) {
     set.examples.all.scores = scores;
     Evidence evidence = no_evidence(model);
-    const auto measure = [&] {
-      observe_importance(model, golden_model("bert"), set, options, evidence);
-    };
+    const auto measure = [&] { observe_importance(model, set, options, evidence); };
     if (scores[0] == scores[1]) {
       EXPECT_THROW(measure(), Error);
     } else {
@@ -331,9 +329,12 @@ TEST(ImportanceOfPairs, NeedsALoss) {
 }
 
 TEST(ImportanceOfTranslations, HasBleu) {
-  const std::filesystem::path folder = golden_model("marian");
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path() / "marian";
+  std::filesystem::copy(golden_model("marian"), folder);
+  std::filesystem::copy(golden_folder() / "text/tokenizers/marian", folder,
+                        std::filesystem::copy_options::recursive);
   const Model model = Model::load(folder);
-  const Tokenizer tokenizer = Tokenizer::load(golden_folder() / "text/tokenizers/marian");
   EvaluationSet set{.task = LossTask::translate};
   set.examples.all.source = random_texts(model.config().vocabulary, 3);
   set.examples.all.target = random_texts(model.config().decoder_vocabulary, 3);
@@ -341,8 +342,8 @@ TEST(ImportanceOfTranslations, HasBleu) {
   set.references = {"a cat", "the dog", "sun"};
   Evidence evidence = no_evidence(model);
   const ImportanceOptions options{
-      .gradient = false, .ablation_mean = false, .tokenizer = &tokenizer, .resamples = 10};
-  observe_importance(model, folder, set, options, evidence);
+      .gradient = false, .ablation_mean = false, .bleu = true, .resamples = 10};
+  observe_importance(model, set, options, evidence);
   EXPECT_GE(evidence.loss->scores.at("bleu"), 0);
   EXPECT_LE(evidence.loss->scores.at("bleu"), 100);
 }

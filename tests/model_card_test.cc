@@ -138,9 +138,9 @@ TEST_F(ModelCard, IsNotBrokenByTheOriginal) {
 }
 
 TEST_F(ModelCard, IsWrittenAgainWithMoreMeasured) {
-  PruneReport report = prune(Model::load(golden_model("bert")), golden_model("bert"),
-                             std::vector<std::string>{"L0.H1"}, temporary_.path() / "out", {})
-                           .report;
+  PruneReport report = prune(Model::load(golden_model("bert")), std::vector<std::string>{"L0.H1"},
+                             {.out = temporary_.path() / "out"})
+                           .report();
   report.before.loss = LossEvidence{.task = "mlm", .value = 2, .examples = 1234};
   report.after.loss = LossEvidence{.task = "mlm", .value = 2.5, .examples = 1234};
   report.speed = {{.texts = 8, .tokens = 128, .before = 0.2, .after = 0.15}};
@@ -154,15 +154,15 @@ TEST_F(ModelCard, IsWrittenAgainWithMoreMeasured) {
 TEST_F(ModelCard, HasWhatIsMeasuredBeforeTheFolderIsThere) {
   const fs::path out = temporary_.path() / "out";
   PruneOptions options;
-  options.measure = [&](const Model& pruned, const fs::path& folder, PruneReport& report) {
+  options.measure = [&](const Model& pruned, PruneReport& report) {
     EXPECT_FALSE(fs::exists(out));
-    EXPECT_TRUE(fs::exists(folder / "config.json"));
+    EXPECT_TRUE(fs::exists(pruned.folder() / "config.json"));
     EXPECT_EQ(pruned.heads(), report.after.heads);
     report.recovered = true;
   };
   EXPECT_THAT(card_of(golden_model("bert"), {"L0.H1"}, "out", options),
               HasSubstr("trained further after"));
-  options.measure = [](const Model&, const fs::path&, PruneReport&) { throw 1; };
+  options.measure = [](const Model&, PruneReport&) { throw 1; };
   EXPECT_THROW(card_of(golden_model("bert"), {"L0.H1"}, "never", options), int);
   EXPECT_THAT(temporary_.names(), ElementsAre("out"));
 }

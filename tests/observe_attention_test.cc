@@ -323,8 +323,7 @@ class Looking : public testing::TestWithParam<std::string> {
 
 TEST_P(Looking, GivesThePlainNumbers) {
   ObserveData data{.corpus = corpus_};
-  const Evidence evidence =
-      observe(model_, nullptr, data, {.measures = {"attention"}, .probes = false});
+  const Evidence evidence = observe(model_, data, {.measures = {"attention"}, .probes = false});
   ASSERT_EQ(std::ssize(evidence.heads), model_.heads());
   std::map<std::string, PlainMeans> plain = plainly();
   for (const HeadEvidence& head : evidence.heads) {
@@ -352,7 +351,7 @@ TEST_P(Looking, GivesTheSameBitsForAnyNumberOfThreads) {
   const ObserveData data{.corpus = corpus_};
   const auto run = [&](int count) {
     set_threads(count);
-    return observe(model_, nullptr, data, {.measures = {"attention"}, .probes = false});
+    return observe(model_, data, {.measures = {"attention"}, .probes = false});
   };
   const int before = threads();
   const Evidence one = run(1), three = run(3);
@@ -362,8 +361,7 @@ TEST_P(Looking, GivesTheSameBitsForAnyNumberOfThreads) {
 
 TEST_P(Looking, ReadsBackWhatItWrote) {
   const ObserveData data{.corpus = corpus_};
-  const Evidence evidence =
-      observe(model_, nullptr, data, {.measures = {"attention"}, .probes = false});
+  const Evidence evidence = observe(model_, data, {.measures = {"attention"}, .probes = false});
   EXPECT_EQ(evidence_from_json(to_json(evidence), "evidence.json"), evidence);
 }
 
@@ -474,8 +472,7 @@ TEST(DirectLogits, AreOfContributions) {
     const Model model = Model::load(golden_model(name));
     const ObserveData data{
         .corpus = {.texts = {{.ids = {3, 1, 4, 1, 5, 9, 2, 6}}, {.ids = {5}}, {.ids = {8, 2, 7}}}}};
-    const Evidence evidence =
-        observe(model, nullptr, data, {.measures = {"attention"}, .probes = false});
+    const Evidence evidence = observe(model, data, {.measures = {"attention"}, .probes = false});
     struct LastRows : Storing {
       void on_resid_post(Side, int64_t, View<const float, 2> rows) override {
         values.assign(rows.data(), rows.data() + rows.extent(0) * rows.extent(1));

@@ -36,8 +36,7 @@ void expect_golden(const std::string& name, const std::filesystem::path& folder)
   for (const std::string text : golden.at("texts")) {
     data.corpus.texts.push_back(observed_text(model, tokenizer, text, "text"));
   }
-  const Evidence evidence =
-      observe(model, &tokenizer, data, {.measures = {"attention"}, .probes = false});
+  const Evidence evidence = observe(model, data, {.measures = {"attention"}, .probes = false});
   ASSERT_EQ(evidence.heads.size(), golden.at("heads").size());
   for (const auto& [head, measures] : golden.at("heads").items()) {
     for (const auto& [measure, expected] : measures.items()) {
@@ -73,7 +72,7 @@ TEST(ObserveReal, FindsThePreviousTokenHeadOfStories15mAndNoInduction) {
         "Tom and his dog went to the park. They saw a big red ball and wanted to play with it."}) {
     data.corpus.texts.push_back(observed_text(model, tokenizer, text, "text"));
   }
-  const Evidence evidence = observe(model, &tokenizer, data, {.measures = {"attention"}});
+  const Evidence evidence = observe(model, data, {.measures = {"attention"}});
   std::string best;
   double most = 0;
   for (const HeadEvidence& head : evidence.heads) {

@@ -335,7 +335,7 @@ TEST(ExportOnnx, AttentionsHaveTheHeadsThatAreLeft) {
   const TemporaryFolder temporary;
   const fs::path pruned = temporary.path() / "pruned";
   const Model whole = Model::load(golden_model("bert"));
-  prune(whole, golden_model("bert"), std::vector<std::string>{"L0.H1", "L1"}, pruned, {});
+  prune(whole, std::vector<std::string>{"L0.H1", "L1"}, {.out = pruned});
   const Model left = Model::load(pruned);
   const AttentionSite& site = left.attentions()[0];
   export_onnx(pruned, temporary.path() / "pruned.onnx");

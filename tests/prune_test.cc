@@ -16,6 +16,7 @@
 
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/summary.h"
+#include "headwise/plan/follow_plan.h"
 #include "io/io_testing.h"
 #include "prune/equivalence.h"
 #include "prune_testing.h"
@@ -231,6 +232,62 @@ TEST(Prune, RefusesWhatIsNotThereAndWhatIs) {
   EXPECT_THAT(error_of([] { compensation("all"); }).expected, HasSubstr("least_squares"));
 }
 
+TEST(Prune, GivesAModelThatCanBeSaved) {
+  const TemporaryFolder temporary;
+  const Model model = Model::load(golden_model("bert"));
+  const Texts texts(model.config());
+  const fs::path out = temporary.path() / "out";
+  fs::path made;
+  {
+    const PrunedModel pruned = prune(model, std::vector<std::string>{"L0.H1"});
+    made = pruned.folder();
+    EXPECT_EQ(pruned.heads(), model.heads() - 1);
+    EXPECT_EQ(pruned.report().removed, (std::vector<std::string>{"L0.H1"}));
+    EXPECT_EQ(pruned.name(), "bert");
+    pruned.save(out);
+    EXPECT_LE(difference(hidden(pruned, texts), hidden(Model::load(out), texts)), 0);
+    EXPECT_EQ(Model::load(out).hash(), pruned.hash());
+    EXPECT_TRUE(fs::exists(out / "README.md"));
+    EXPECT_THROW(pruned.save(out), Error) << "it is there already";
+    EXPECT_THROW(model.save(golden_model("bert") / "inside"), Error);
+  }
+  EXPECT_FALSE(fs::exists(made)) << "the temporary folder is gone with the model";
+  EXPECT_EQ(temporary.names(), std::set<std::string>{"out"});
+}
+
+TEST(Prune, InRoundsRemovesAllHeads) {
+  const Model model = Model::load(golden_model("gpt2"));
+  const Texts texts(model.config());
+  const EvaluationSet set = unlabelled(texts.source);
+  PruneOptions options;
+  options.evaluation = &set;
+  options.recover = Recovery{.set = set, .training = {.epochs = 1}, .rounds = 2};
+  std::set<std::string> steps;
+  options.progress = [&](std::string_view step, int64_t, int64_t) { steps.emplace(step); };
+  const PrunedModel pruned = prune(model, std::vector<std::string>{"L0.H1", "L1.H0"}, options);
+  EXPECT_EQ(pruned.heads(), model.heads() - 2);
+  EXPECT_TRUE(pruned.report().recovered);
+  EXPECT_FALSE(pruned.report().cut) << "there is no one loss before the training";
+  EXPECT_EQ(pruned.report().before.loss->value, 0);
+  EXPECT_GT(pruned.report().after.loss->value, 0);
+  EXPECT_TRUE(steps.contains("steps"));
+  EXPECT_TRUE(steps.contains("proof"));
+  options.form = PruneForm::masked;
+  EXPECT_THAT(
+      error_of([&] { (void)prune(model, std::vector<std::string>{"L0.H1"}, options); }).what,
+      HasSubstr("masked"));
+}
+
+TEST(Prune, FollowsAPlanOfTheModel) {
+  const Model model = Model::load(golden_model("bert"));
+  const Plan list{.drop = {"L1"}, .order = "ablation"};
+  const PrunedModel pruned = prune(model, list);
+  EXPECT_EQ(pruned.report().order, "ablation");
+  EXPECT_EQ(std::ssize(pruned.report().removed), std::ssize(model.attentions()[1].heads));
+  const Plan other{.keep = {"L7.H0"}, .drop = {"L0.H1"}};
+  EXPECT_THAT(error_of([&] { (void)prune(model, other); }).what, HasSubstr("another model"));
+}
+
 TEST(Prune, AsksForAMapOfClasses) {
   const TemporaryFolder temporary;
   const fs::path folder = temporary.path() / "bert";
@@ -276,7 +333,7 @@ TEST(Prune, AModelIsAsFastAsItself) {
     }
   }
   const Texts texts(model.config());
-  EXPECT_LE(infidelity(model, model, golden_model("bert"), texts.source), 1e-12);
+  EXPECT_LE(infidelity(model, model, texts.source), 1e-12);
 }
 
 }  // namespace

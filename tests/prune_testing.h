@@ -70,7 +70,9 @@ inline EquivalenceCheck prune_to(const std::filesystem::path& folder,
                                  const std::vector<std::string>& drop,
                                  const std::filesystem::path& out,
                                  const PruneOptions& options = {}) {
-  return prune(Model::load(folder), folder, drop, out, options).report.proof;
+  PruneOptions to = options;
+  to.out = out;
+  return prune(Model::load(folder), drop, to).report().proof;
 }
 
 }  // namespace headwise

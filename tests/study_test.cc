@@ -34,15 +34,13 @@ class StudyOfBert : public testing::Test {
   }
 
   StudyInput input() const {
-    StudyInput input{.model = model_, .folder = golden_model("bert")};
+    StudyInput input;
     for (int64_t b = 0; b < texts_.sequences(); ++b) {
       const auto begin = texts_.ids.begin() + texts_.offsets[b];
       input.data.corpus.texts.push_back(
           {.ids = {begin, texts_.ids.begin() + texts_.offsets[b + 1]}});
     }
     input.data.evaluation = unlabelled(texts_);
-    input.data.folder = input.folder;
-    input.identity = no_evidence(model_);
     return input;
   }
 
@@ -63,7 +61,7 @@ class StudyOfBert : public testing::Test {
 };
 
 TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
-  const Study made = study(input(), {.keep = 0.75}, out("study"));
+  const Study made = study(model_, input(), {.keep = 0.75}, out("study"));
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(out("study"))) {
     names.insert(entry.path().filename().string());
@@ -75,9 +73,29 @@ TEST_F(StudyOfBert, LeavesAllItsFilesAndNothingElse) {
   EXPECT_EQ(made.prune->after.heads, model_.heads() - 3);
 }
 
+TEST_F(StudyOfBert, WithoutAFolderWritesNothing) {
+  const std::set<std::string> before = folder_.names();
+  const Study made = study(model_, input(), {.keep = 0.75});
+  ASSERT_TRUE(made.pruned);
+  EXPECT_EQ(made.pruned->heads(), model_.heads() - 3);
+  EXPECT_EQ(folder_.names(), before);
+  EXPECT_THROW(study(model_, input(), {.resume = true}), Error);
+  const Study written = study(model_, input(), {.keep = 0.75}, out("study"));
+  EXPECT_EQ(to_json(made.evidence), to_json(written.evidence));
+  EXPECT_EQ(to_json(made.plan), to_json(written.plan));
+}
+
+TEST_F(StudyOfBert, NamesTheModelAndTheTexts) {
+  const Study made = study(model_, input(), {.keep = 0.75});
+  EXPECT_EQ(made.evidence.model.name, "bert");
+  EXPECT_EQ(made.evidence.model.sha256, model_.hash());
+  EXPECT_EQ(made.verdict.model, made.evidence.model);
+  EXPECT_EQ(made.evidence.corpora.at("text").texts, kTexts);
+}
+
 /// Heads are chosen on half of the examples, and what is said about the plan comes from the others.
 TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
-  const Study made = study(input(), {.keep = 0.75}, out("study"));
+  const Study made = study(model_, input(), {.keep = 0.75}, out("study"));
   EXPECT_EQ(made.evidence.loss->examples, kTexts / 2);
   ASSERT_TRUE(made.plan.held_out);
   const HeldOut& held_out = *made.plan.held_out;
@@ -90,7 +108,7 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
   // The same number from the pruned model itself, over the held-out texts.
   const EvaluationSet others = split_examples(unlabelled(texts_)).held_out;
   const Model pruned = Model::load(out("study") / "model");
-  const double after = infidelity(pruned, model_, golden_model("bert"), others.examples.all.source);
+  const double after = infidelity(pruned, model_, others.examples.all.source);
   EXPECT_NEAR(held_out.loss.after, after, 1e-5 * after + 1e-9);
   EXPECT_EQ(held_out.change, held_out.loss.after);
   EXPECT_LT(held_out.interval->low, held_out.change);
@@ -105,8 +123,8 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
 
 /// No seed moves the halves.
 TEST_F(StudyOfBert, SplitsTheSameWayForEverySeed) {
-  const Study one = study(input(), {.seed = 1}, out("one"));
-  const Study two = study(input(), {.seed = 2}, out("two"));
+  const Study one = study(model_, input(), {.seed = 1}, out("one"));
+  const Study two = study(model_, input(), {.seed = 2}, out("two"));
   EXPECT_EQ(one.evidence.loss, two.evidence.loss);
   EXPECT_EQ(one.evidence.held_out->value, two.evidence.held_out->value);
 }
@@ -116,12 +134,12 @@ TEST_F(StudyOfBert, TakesHeldOutExamplesThatAreGiven) {
   const std::vector<int64_t> lengths(30, 8);
   with.held_out = unlabelled(texts_of(model_.config().vocabulary, lengths, 77));
   with.held_out_source = "elsewhere";
-  const Study made = study(with, {}, out("study"));
+  const Study made = study(model_, with, {}, out("study"));
   EXPECT_EQ(made.evidence.loss->examples, kTexts);
   EXPECT_EQ(made.plan.held_out->examples, 30);
   EXPECT_EQ(made.plan.held_out->source, "elsewhere");
   with.held_out->task = LossTask::classify;
-  EXPECT_THROW(study(with, {}, out("other")), Error);
+  EXPECT_THROW(study(model_, with, {}, out("other")), Error);
 }
 
 /// Nothing is reported on the examples that chose the heads.
@@ -131,7 +149,7 @@ TEST_F(StudyOfBert, SaysThatTooFewExamplesAreNotSplit) {
   std::vector<int64_t> first(12);
   std::iota(first.begin(), first.end(), 0);
   few.data.evaluation = examples_of(*few.data.evaluation, first);
-  const Study made = study(few, {}, out("few"));
+  const Study made = study(model_, few, {}, out("few"));
   EXPECT_EQ(made.evidence.loss->examples, 12);
   EXPECT_EQ(made.plan.held_out->examples, 0);
   EXPECT_THAT(made.plan.held_out->reason, HasSubstr("12 examples are too few"));
@@ -146,13 +164,13 @@ TEST_F(StudyOfBert, SaysThatTooFewExamplesAreNotSplit) {
 TEST_F(StudyOfBert, WritesUnsupportedModelsOnlyIfAsked) {
   StudyInput few = input();
   few.data.evaluation = examples_of(*few.data.evaluation, std::vector<int64_t>{0, 1, 2, 3, 4});
-  const Study plain = study(few, {}, out("plain"));
+  const Study plain = study(model_, few, {}, out("plain"));
   EXPECT_FALSE(plain.plan.supported);
   EXPECT_FALSE(plain.plan.reasons.empty());
   EXPECT_FALSE(plain.prune);
   EXPECT_FALSE(std::filesystem::exists(out("plain") / "model"));
   EXPECT_THAT(in_words(plain).support, HasSubstr("No model was written"));
-  const Study asked = study(few, {.keep = 0.75}, out("asked"));
+  const Study asked = study(model_, few, {.keep = 0.75}, out("asked"));
   EXPECT_EQ(asked.plan.reasons, plain.plan.reasons);
   EXPECT_EQ(asked.plan.drop, plain.plan.drop);
   EXPECT_TRUE(asked.prune);
@@ -204,7 +222,7 @@ TEST(StudyWords, CompareWithRandomHeadsOnlyWhereTheyWereDrawn) {
 
 /// The numbers of the headline are those of all heads.
 TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
-  const Study made = study(input(), {}, out("study"));
+  const Study made = study(model_, input(), {}, out("study"));
   const std::string words = in_words(made).importance;
   int64_t sum = 0;
   std::string numbers = words.substr(0, words.find(':'));
@@ -215,7 +233,7 @@ TEST_F(StudyOfBert, CountsEveryHeadInTheHeadline) {
 }
 
 TEST_F(StudyOfBert, CountsItsStagesInPasses) {
-  const Study made = study(input(), {.keep = 0.75}, out("study"));
+  const Study made = study(model_, input(), {.keep = 0.75}, out("study"));
   std::set<std::string> names;
   double seconds = 0;
   for (const StudyStage& stage : made.stages) {
@@ -233,9 +251,9 @@ TEST_F(StudyOfBert, CountsItsStagesInPasses) {
 
 /// The first look is at 16 examples, which is what a budget of one pass gives every head.
 TEST_F(StudyOfBert, StopsWhenItsBudgetIsSpent) {
-  const Study poor = study(input(), {.passes = 1}, out("poor"));
+  const Study poor = study(model_, input(), {.passes = 1}, out("poor"));
   EXPECT_EQ(examples(poor), std::set<int64_t>{16});
-  const Study thorough = study(input(), {.thorough = true}, out("thorough"));
+  const Study thorough = study(model_, input(), {.thorough = true}, out("thorough"));
   EXPECT_EQ(examples(thorough), std::set<int64_t>{kTexts / 2});
   EXPECT_EQ(thorough.budget, 0);
   for (const HeadEvidence& head : thorough.evidence.heads) {
@@ -249,8 +267,8 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
   StudyInput more = input();
   std::vector<int64_t> lengths(200, 7);
   more.more = unlabelled(texts_of(model_.config().vocabulary, lengths, 1));
-  EXPECT_LE(*examples(study(more, {}, out("usual"))).rbegin(), kTexts / 2);
-  const Study rich = study(more, {.passes = 5000}, out("rich"));
+  EXPECT_LE(*examples(study(model_, more, {}, out("usual"))).rbegin(), kTexts / 2);
+  const Study rich = study(model_, more, {.passes = 5000}, out("rich"));
   for (const HeadEvidence& head : rich.evidence.heads) {
     const Measure& measure = *head.measures.find("ablation_zero");
     const bool decided = rich.verdict.head(head.head).standing != Standing::undecided;
@@ -267,9 +285,9 @@ TEST_F(StudyOfBert, TakesMoreExamplesForUndecidedHeads) {
 TEST_F(StudyOfBert, GivesTheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
   set_threads(1);
-  const Study one = study(input(), {}, out("one"));
+  const Study one = study(model_, input(), {}, out("one"));
   set_threads(2);
-  const Study two = study(input(), {}, out("two"));
+  const Study two = study(model_, input(), {}, out("two"));
   set_threads(before);
   EXPECT_EQ(to_json(one.evidence), to_json(two.evidence));
   EXPECT_EQ(to_json(one.verdict), to_json(two.verdict));
@@ -281,23 +299,23 @@ struct Stopped : std::runtime_error {
 };
 
 TEST_F(StudyOfBert, GoesOnWhereItWasStopped) {
-  const Study whole = study(input(), {.keep = 0.75}, out("whole"));
+  const Study whole = study(model_, input(), {.keep = 0.75}, out("whole"));
   for (const char* const stage : {"gradients", "groups", "plan", "prune"}) {
     const std::filesystem::path folder = out(stage);
     StudyOptions options{.keep = 0.75};
     options.progress = [&](const StudyProgress& progress) {
       if (progress.stage == stage) throw Stopped();
     };
-    EXPECT_THROW(study(input(), options, folder), Stopped) << stage;
+    EXPECT_THROW(study(model_, input(), options, folder), Stopped) << stage;
     EXPECT_FALSE(std::filesystem::exists(folder / "summary.json"));
-    EXPECT_THROW(study(input(), {.keep = 0.75}, folder), Error) << "it needs --resume";
-    EXPECT_THROW(study(input(), {.resume = true, .keep = 0.5}, folder), Error);
+    EXPECT_THROW(study(model_, input(), {.keep = 0.75}, folder), Error) << "it needs --resume";
+    EXPECT_THROW(study(model_, input(), {.resume = true, .keep = 0.5}, folder), Error);
     std::set<std::string> stages;
     StudyOptions again{.resume = true, .keep = 0.75};
     again.progress = [&](const StudyProgress& progress) {
       stages.insert(std::string(progress.stage));
     };
-    const Study resumed = study(input(), again, folder);
+    const Study resumed = study(model_, input(), again, folder);
     EXPECT_FALSE(stages.contains("attention")) << "done before " << stage;
     EXPECT_EQ(to_json(resumed.evidence), to_json(whole.evidence)) << stage;
     EXPECT_EQ(resumed.plan, whole.plan) << stage;
@@ -307,11 +325,11 @@ TEST_F(StudyOfBert, GoesOnWhereItWasStopped) {
 
 /// A kill before the last file of a finished study is removed.
 TEST_F(StudyOfBert, LeavesAFinishedStudyAlone) {
-  (void)study(input(), {.keep = 0.75}, out("done"));
+  (void)study(model_, input(), {.keep = 0.75}, out("done"));
   for (const char* const part : {"study.json.part", "evidence.json.part"}) {
     folder_.write(std::filesystem::path("done") / part, "{}");
-    const ErrorDetail error =
-        error_of([&] { (void)study(input(), {.resume = true, .keep = 0.75}, out("done")); });
+    const ErrorDetail error = error_of(
+        [&] { (void)study(model_, input(), {.resume = true, .keep = 0.75}, out("done")); });
     EXPECT_EQ(error.got, "a study that is finished") << part;
     EXPECT_TRUE(std::filesystem::exists(out("done") / "model/config.json")) << part;
     std::filesystem::remove(out("done") / part);
@@ -322,9 +340,9 @@ TEST_F(StudyOfBert, LeavesAFinishedStudyAlone) {
 TEST_F(StudyOfBert, GoesOnWhereItsFirstSaveWasKilled) {
   const std::string killed = "killed/.study.json.part." + std::to_string(dead_process());
   folder_.write(killed + ".0.part", R"({"budget": 1)");
-  EXPECT_THROW(study(input(), {}, out("killed")), Error) << "it needs --resume";
-  const Study resumed = study(input(), {.resume = true}, out("killed"));
-  EXPECT_EQ(to_json(resumed.evidence), to_json(study(input(), {}, out("whole")).evidence));
+  EXPECT_THROW(study(model_, input(), {}, out("killed")), Error) << "it needs --resume";
+  const Study resumed = study(model_, input(), {.resume = true}, out("killed"));
+  EXPECT_EQ(to_json(resumed.evidence), to_json(study(model_, input(), {}, out("whole")).evidence));
   for (const auto& entry : std::filesystem::directory_iterator(out("killed"))) {
     EXPECT_FALSE(entry.path().filename().string().ends_with(".part")) << entry.path();
   }
@@ -337,7 +355,7 @@ TEST_F(StudyOfBert, SaysBeforeItStartsWhatItCosts) {
     passes = of_passes;
     seconds = of_seconds;
   };
-  const Study made = study(input(), options, out("study"));
+  const Study made = study(model_, input(), options, out("study"));
   EXPECT_NEAR(seconds, passes * made.pass_seconds, 1e-9);
   EXPECT_GT(passes, 10);
 }
@@ -345,7 +363,7 @@ TEST_F(StudyOfBert, SaysBeforeItStartsWhatItCosts) {
 TEST_F(StudyOfBert, RefusesAFolderWithOtherFiles) {
   folder_.write("full/file", "something");
   try {
-    (void)study(input(), {.resume = true}, out("full"));
+    (void)study(model_, input(), {.resume = true}, out("full"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("new or empty"));

@@ -11,7 +11,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
-#include "io/file.h"
+#include "headwise/io/output_file.h"
 
 namespace headwise::program {
 
@@ -42,18 +42,6 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   });
   return command;
 }
-
-CLI::Validator is_loss() {
-  return CLI::IsMember({"lm", "mlm", "classify", "translate", "similarity", "fidelity"})
-      .description("");
-}
-
-CLI::Validator is_order() {
-  return CLI::IsMember({"gradient", "ablation", "entropy", "random", "redundant-first", "greedy"})
-      .description("");
-}
-
-CLI::Validator is_form() { return CLI::IsMember({"masked", "compact", "uniform"}).description(""); }
 
 CLI::Validator finite(std::optional<double> least) {
   const auto check = [least](const std::string& text) -> std::string {
@@ -124,13 +112,6 @@ void log_info(const CommonOptions& common, std::string_view text) {
 
 void usage_error(const std::string& message) {
   throw CLI::ValidationError(message, CLI::ExitCodes::ValidationError);
-}
-
-std::string grouped(int64_t number) {
-  std::string text = fmt::format("{}", number);
-  const size_t first = text.starts_with('-') ? 1 : 0;
-  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
-  return text;
 }
 
 std::string duration(double seconds) {

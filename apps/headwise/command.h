@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/core/grouped.h"
 #include "interrupt.h"
 
 namespace CLI {  // of <CLI/CLI.hpp>, which takes long to compile
@@ -61,11 +62,6 @@ CLI::Validator finite(std::optional<double> least = std::nullopt);
 std::optional<double> parse_share(std::string_view text);
 CLI::Validator is_share(double most = 1);
 
-/// Check the name of a loss, of an order in which heads go, of a form of a pruned model.
-CLI::Validator is_loss();
-CLI::Validator is_order();
-CLI::Validator is_form();
-
 /// Options that may be given several times, one value each.
 CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);
@@ -81,9 +77,6 @@ void log_info(const CommonOptions& common, std::string_view text);
 
 /// What was asked for on the command line does not go together; exit code 2.
 [[noreturn]] void usage_error(const std::string& message);
-
-/// "22,713,216"
-std::string grouped(int64_t number);
 
 /// "7 s", "3 min", "2 h 5 min"
 std::string duration(double seconds);

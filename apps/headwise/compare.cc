@@ -18,10 +18,9 @@
 #include "headwise/text/probes.h"
 #include "inputs.h"
 #include "json_writer.h"
-#include "observe/repeated.h"
 #include "observe_job.h"
+#include "options.h"
 #include "progress.h"
-#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
@@ -49,14 +48,7 @@ ObservedCorpus built_in(const CompareArgs& args, const Session& session,
     corpus.name = "built-in sentences";
     return corpus;
   }
-  corpus.name = "random tokens";
-  RepeatedSequences sequences = repeated_sequences(session.config(), nullptr, common.seed);
-  for (size_t i = 0; i < sequences.ids.size(); ++i) {
-    ObservedText& text = corpus.texts.emplace_back();
-    text.ids = std::move(sequences.ids[i]);
-    if (!sequences.decoder_ids.empty()) text.decoder_ids = std::move(sequences.decoder_ids[i]);
-  }
-  return corpus;
+  return random_corpus(session.config(), common.seed);
 }
 
 void add_corpus(JsonWriter& json, const ObservedCorpus& corpus) {
@@ -262,11 +254,10 @@ void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
                          }};
   if (!args.verdict.empty()) {
     facts.verdict = read_verdict(args.verdict);
-    check_about(facts.verdict, args.verdict, session.model().name(),
-                session.model().hash(throw_if_interrupted));
+    check_fits(facts.verdict, session.model(), args.verdict, throw_if_interrupted);
     options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
   }
-  facts.evidence = observe(session.model(), session.tokenizer(), data, options);
+  facts.evidence = observe(session.model(), data, options);
   if (args.verdict.empty()) facts.verdict = judge(facts.evidence);
   progress.reset();
   write_output(common, common.json ? json_of(facts, data.corpus) : heads_text(facts, data.corpus));
@@ -327,9 +318,7 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   command.add_flag("--across", options->across,
                    "Match heads of all layers with each other; default: of the same layer");
-  command.add_option("--sample", options->sample, "At most so many texts, the first ones")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N");
+  add_sample(command, options->sample, "texts, the first ones");
 }
 
 }  // namespace headwise::program

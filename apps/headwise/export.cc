@@ -9,6 +9,7 @@
 #include "headwise/export/onnx.h"
 #include "headwise/io/model_folder.h"
 #include "json_writer.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -78,16 +79,13 @@ void add_export(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise export ./minilm-pruned --onnx minilm.onnx",
       common, [options, &common] { export_model(*options, common); });
-  command.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
-      ->required()
-      ->type_name("");
+  add_model(command, "MODEL", options->model);
   command.add_option("--onnx", options->onnx, "The file to write, which is not there yet")
       ->required()
       ->type_name("FILE");
   command.add_flag("--external-data", options->external_data,
                    "Weights in FILE.data, as is done by itself from 2 GiB on");
-  command.add_flag("--allow-nonfinite", options->allow_nonfinite,
-                   "Load a model with NaN or infinity among its weights");
+  add_allow_nonfinite(command, options->allow_nonfinite);
 }
 
 }  // namespace headwise::program

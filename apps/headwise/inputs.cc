@@ -16,7 +16,8 @@
 #include "headwise/core/error.h"
 #include "headwise/model/generate.h"
 #include "headwise/text/lines.h"
-#include "text/unicode.h"
+#include "headwise/text/utf8.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -83,18 +84,17 @@ class Utf8Check {
 
   /// Throws Error unless it replaces.
   void operator()(std::string& text, const std::string& where) {
-    if (text::is_valid_utf8(text)) return;
+    const std::optional<size_t> invalid = find_invalid_utf8(text);
+    if (!invalid) return;
     if (replaces_) {
-      std::string valid = text::lossy_utf8(text);
+      std::string valid = replace_invalid_utf8(text);
       replaced_ += count_replacements(valid) - count_replacements(text);
       text = std::move(valid);
       return;
     }
-    size_t at = 0;
-    for (size_t size; (size = text::valid_char_size(text, at)) > 0;) at += size;
     throw Error({.what = "text: not UTF-8",
-                 .where = fmt::format("{}, byte {}", where, at + 1),
-                 .got = fmt::format("byte {:02X}", static_cast<uint8_t>(text[at])),
+                 .where = fmt::format("{}, byte {}", where, *invalid + 1),
+                 .got = fmt::format("byte {:02X}", static_cast<uint8_t>(text[*invalid])),
                  .expected = "text in UTF-8",
                  .hint = "convert it, for instance with iconv -t UTF-8 -f ENCODING; "
                          "--replace-invalid goes on with U+FFFD in its place"});
@@ -325,9 +325,7 @@ void check_options(const InputOptions& options, bool needs_input) {
 }
 
 void add_inputs(CLI::App& command, InputOptions& options, bool with_pairs) {
-  command.add_option("MODEL", options.model, "A Hugging Face folder, or an id in the local cache")
-      ->required()
-      ->type_name("");
+  add_model(command, "MODEL", options.model);
   const char* const group = "Input";
   add_list(command, "--text", options.texts, "A text; may be given several times")
       ->type_name("S")
@@ -362,17 +360,13 @@ void add_inputs(CLI::App& command, InputOptions& options, bool with_pairs) {
   command.add_option("--reference", options.reference, "A file with one such text per line")
       ->type_name("FILE")
       ->group(group);
-  command.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
-      ->group(group);
+  add_truncate(command, options.truncate)->group(group);
   command
       .add_flag(
           "--replace-invalid", options.replace_invalid,
           "Replace what is not UTF-8 in texts by U+FFFD, and say how much; default: refuse it")
       ->group(group);
-  command
-      .add_flag("--allow-nonfinite", options.allow_nonfinite,
-                "Load a model with NaN or infinity among its weights")
-      ->group(group);
+  add_allow_nonfinite(command, options.allow_nonfinite)->group(group);
   add_list(command, "--gate", options.gates,
            "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5, L1,L2.H0=0; or ablate them to "
            "their mean output over the texts: L3.H1=mean; may be repeated")
@@ -392,22 +386,9 @@ void encode(Input& input, const Session& session, const EncodeOptions& options) 
 void prepare_decoder(const Session& session, uint64_t seed, uint64_t stream, Input& input,
                      int64_t most) {
   if (!input.decoder_ids.empty()) return;
-  GenerateOptions options = read_generation(session.model().folder(), session.config());
-  options.seed = seed;
-  options.stream = stream;
-  options.forward = session.forward();
-  options.max_new_tokens = std::min(options.max_new_tokens, most);
-  if (session.config().max_positions > 0) {  // the start token needs one
-    options.max_new_tokens = std::min(options.max_new_tokens, session.config().max_positions - 1);
-  }
   TokenBatch source;
   source.add(input.encoding.ids, input.encoding.type_ids);
-  input.decoder_ids = generate(session.model(), source, options).front().ids;
-  if (!input.decoder_ids.empty() &&
-      std::ranges::find(options.eos, input.decoder_ids.back()) != options.eos.end()) {
-    input.decoder_ids.pop_back();
-  }
-  input.decoder_ids.insert(input.decoder_ids.begin(), decoder_start(session.config(), options));
+  input.decoder_ids = decoder_input(session.model(), source, seed, stream, session.forward(), most);
 }
 
 std::vector<Input> read_inputs(const InputOptions& options, const Session& session,

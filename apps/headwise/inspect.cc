@@ -10,6 +10,7 @@
 #include "headwise/model/summary.h"
 #include "headwise/text/tokenizer_kind.h"
 #include "json_writer.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -261,9 +262,7 @@ void add_inspect(CLI::App& app, CommonOptions& common) {
       add_command(app, "inspect", "What a model holds, layer by layer, and what its heads cost",
                   "Example:\n  headwise inspect sentence-transformers/all-MiniLM-L6-v2", common,
                   [options, &common] { inspect(*options, common); });
-  command.add_option("MODEL", options->model, "A Hugging Face folder, or an id in the local cache")
-      ->required()
-      ->type_name("");
+  add_model(command, "MODEL", options->model);
   command
       .add_option("--tokens", options->tokens,
                   "Length of the text whose multiply-adds are counted; default: 128")

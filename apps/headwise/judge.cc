@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "command.h"
-#include "io/file.h"
+#include "headwise/io/output_file.h"
 #include "judge_screen.h"
-#include "stage_files.h"
 
 namespace headwise::program {
 namespace {

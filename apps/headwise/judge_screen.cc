@@ -13,7 +13,6 @@
 
 #include "command.h"
 #include "headwise/judge/judge.h"
-#include "observe/layers.h"
 
 namespace headwise::program {
 namespace {

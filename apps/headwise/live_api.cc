@@ -10,7 +10,7 @@
 #include <regex>
 #include <utility>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "live_jobs.h"
 
 namespace headwise::program {

@@ -52,20 +52,16 @@ Json run_job(const Session& session, const JobRequest& request, const Engine::Re
   };
   const bool plans = request.kind == "plan";
   Evidence evidence = no_evidence(model);
-  evidence.model.name = session.model().name();
+  evidence.model.name = model.name();
   ImportanceOptions options{.gradient = plans && request.order == "gradient",
                             .ablation_zero = !plans || request.order == "ablation",
                             .ablation_mean = false};
   options.progress = progress;
-  observe_importance(model, session.model().folder(), set, options, evidence);
+  observe_importance(model, set, options, evidence);
   if (plans) {
     const Plan made =
-        plan(judge(evidence), {.keep = request.keep, .order = head_order(request.order)},
-             {.folder = session.model().folder(),
-              .model = &model,
-              .evaluation = &set,
-              .tokenizer = session.tokenizer(),
-              .progress = progress});
+        plan(model, judge(evidence), {.keep = request.keep, .order = head_order(request.order)},
+             {.evaluation = &set, .progress = progress});
     return Json::parse(to_json(made));
   }
   Json heads = Json::array();

@@ -13,7 +13,7 @@
 #include "head_recorder.h"
 #include "headwise/core/error.h"
 #include "headwise/kernels/softmax.h"
-#include "report/head_maps.h"
+#include "headwise/report/report.h"
 #include "run_task.h"
 
 namespace headwise::program {
@@ -157,7 +157,10 @@ Json Looker::look(const LookRequest& request) const {
     answer["target_special"] = session_.tokenizer()->special_positions(input.decoder_ids);
   }
   Json& all = answer["maps"] = Json::object();
-  for (const HeadArray& map : maps) all[map.name] = map_json(map.values, map.rows, map.columns);
+  for (const HeadArray& map : maps) {
+    all[map.name] = {
+        {"rows", map.rows}, {"columns", map.columns}, {"data", encode_weights(map.values)}};
+  }
   if (task_ == "fill" && original["fill"].empty()) {
     const int32_t mask = *session_.tokenizer()->special_tokens().mask;
     answer["note"] = fmt::format("write {} where the model shall fill in a word",

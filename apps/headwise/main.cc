@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "command.h"
-#include "core/nearest_name.h"
 #include "headwise/core/error.h"
+#include "headwise/core/nearest_name.h"
 #include "json_writer.h"
 
 namespace headwise::program {

@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "headwise/core/error.h"
-#include "io/file.h"
+#include "headwise/io/output_file.h"
 #include "observe_job.h"
 #include "observe_screen.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -112,12 +113,8 @@ void add_observe(CLI::App& app, CommonOptions& common) {
           measures_text()),
       common, [options, &common] { observe_model(*options, common); });
   add_inputs(command, options->input, false);
-  command.add_option("--treebank", options->treebank, "Universal Dependencies: a CoNLL-U file")
-      ->type_name("FILE");
-  command
-      .add_option("--coref", options->coreference,
-                  "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
-      ->type_name("FILE");
+  add_treebank(command, options->treebank);
+  add_coreference(command, options->coreference);
   command
       .add_option("--alignment", options->alignment,
                   "Encoder-decoders: which words of texts and --reference belong together, a line "
@@ -132,18 +129,11 @@ void add_observe(CLI::App& app, CommonOptions& common) {
       ->check(is_measure())
       ->type_name("LIST");
   const char* const group = "How much heads matter";
-  command
-      .add_option("--loss", options->loss,
-                  "lm, mlm, classify, translate, similarity or fidelity; default: lm of causal "
-                  "models, mlm of models with such an output, else fidelity, which needs no labels")
-      ->check(is_loss())
-      ->type_name("TASK")
+  add_loss(command, options->loss,
+           "; default: lm of causal models, mlm of models with such an output, else fidelity, "
+           "which needs no labels")
       ->group(group);
-  add_list(command, "--data", options->data,
-           "What the loss is taken over, as in docs/data.md; translate takes two; default: the "
-           "texts")
-      ->type_name("FILE")
-      ->group(group);
+  add_data(command, options->data, "What the loss is taken over; default: the texts")->group(group);
   command
       .add_option("--positions", options->positions,
                   "Take the loss at this share of the tokens, drawn by the seed")
@@ -185,15 +175,9 @@ void add_observe(CLI::App& app, CommonOptions& common) {
                   "Compare heads of one layer, or all of one kind of attention: layer or all")
       ->check(CLI::IsMember({"layer", "all"}).description(""))
       ->type_name("P");
-  command
-      .add_option("--sample", options->sample,
-                  "At most so many texts and sentences, the first ones")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N");
-  command.add_flag("--no-probes", options->no_probes, "Leave the built-in probes out");
-  command
-      .add_option("--probe-lexicon", options->lexicon, "Words of another language for the probes")
-      ->type_name("FILE");
+  add_sample(command, options->sample, "texts and sentences, the first ones");
+  add_no_probes(command, options->no_probes);
+  add_lexicon(command, options->lexicon);
   command.add_flag("--resume", options->resume, "Go on after the last finished part");
   command
       .add_option(

@@ -6,10 +6,8 @@
 #include <algorithm>
 
 #include "command.h"
-#include "headwise/core/error.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/verdict.h"
-#include "stage_files.h"
 
 namespace headwise::program {
 
@@ -37,28 +35,10 @@ std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, con
   return named;
 }
 
-std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model,
-                                          const Evidence::ModelIdentity& identity) {
+std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model) {
   const Verdict verdict = read_verdict(file);
-  check_about(verdict, file, identity.name, identity.sha256);
+  check_fits(verdict, model, file, throw_if_interrupted);
   return category_groups(verdict, model);
-}
-
-void check_appendable(const Evidence& evidence, const Evidence& fresh, const std::string& file) {
-  const auto check = [&](bool same, const char* what) {
-    if (same) return;
-    throw Error({.what = "the evidence to be added to is another one",
-                 .where = file,
-                 .got = fmt::format("another {}", what),
-                 .expected = "the same model, and the same data for the loss"});
-  };
-  check(evidence.model.sha256 == fresh.model.sha256, "model");
-  const auto data_of = [](const Evidence& one) {
-    const auto data = one.corpora.find("data");
-    const auto found = data == one.corpora.end() ? one.corpora.find("text") : data;
-    return found == one.corpora.end() ? std::string() : found->first + " " + found->second.sha256;
-  };
-  check(data_of(evidence) == data_of(fresh), "text or data");
 }
 
 }  // namespace headwise::program

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "headwise/model/model.h"
-#include "headwise/observe/evidence.h"
 #include "headwise/observe/importance.h"
 
 namespace headwise::program {
@@ -14,11 +13,6 @@ namespace headwise::program {
 std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, const Model& model);
 
 /// The categories of a verdict. Throws Error if it is about another model.
-std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model,
-                                          const Evidence::ModelIdentity& identity);
-
-/// Throws Error unless evidence of `file` can be added to: it is of the same weights, and its loss
-/// over the same text or data as that of `fresh`.
-void check_appendable(const Evidence& evidence, const Evidence& fresh, const std::string& file);
+std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model);
 
 }  // namespace headwise::program

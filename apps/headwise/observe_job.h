@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,20 +31,12 @@ struct ObserveArgs {
   MeasureSelection measures() const { return MeasureSelection(measure); }
 };
 
-/// SHA-256 of the weights of a folder: what evidence knows a model by.
-std::string hash_of_weights(const std::filesystem::path& folder);
-
 /// Throws Error if there is nothing to observe.
 void check_texts(const ObserveArgs& args, const ObserveData& data);
 
 /// Texts, treebank, pronouns, and what the loss is taken over.
 ObserveData read_observe_data(const ObserveArgs& args, const Session& session,
                               const CommonOptions& common);
-
-/// Evidence that names the model, the data and the options, and has no numbers yet. Reads all of
-/// the weights to hash them.
-Evidence identify(const ObserveArgs& args, const Session& session, const ObserveData& data,
-                  const CommonOptions& common);
 
 /// Measures what the data allow, with a progress line. --out gets the evidence; until it is done,
 /// what is known by then stands in a file beside it.

@@ -13,15 +13,13 @@
 
 #include "corpus.h"
 #include "headwise/core/error.h"
-#include "headwise/io/model_folder.h"
+#include "headwise/io/output_file.h"
 #include "headwise/judge/verdict.h"
 #include "headwise/plan/make_plan.h"
 #include "inputs.h"
-#include "io/file.h"
-#include "observe_job.h"
+#include "options.h"
 #include "plan_screen.h"
 #include "progress.h"
-#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
@@ -113,13 +111,8 @@ void make_plan(PlanArgs args, const CommonOptions& common) {
   std::optional<Session> session;
   std::optional<EvaluationSet> set;
   if (!args.model.empty()) {
-    data.folder = find_model(args.model);
-    check_about(verdict, args.verdict, args.model, hash_of_weights(data.folder));
-  }
-  if (!args.data.empty() || args.plan.speedup) {
     session.emplace(InputOptions{.model = args.model});
-    data.model = &session->model();
-    data.tokenizer = session->tokenizer();
+    check_fits(verdict, session->model(), args.verdict, throw_if_interrupted);
   }
   if (!args.data.empty()) {
     set = read_data(args, *session, verdict, common);
@@ -129,7 +122,8 @@ void make_plan(PlanArgs args, const CommonOptions& common) {
   data.progress = [&](std::string_view step, int64_t done, int64_t total) {
     progress->advance(step, done, total);
   };
-  const Plan made = plan(verdict, args.plan, data);
+  const Plan made =
+      session ? plan(session->model(), verdict, args.plan, data) : plan(verdict, args.plan);
   progress.reset();
   const std::string json = to_json(made);
   if (!common.out.empty()) write_file_whole(common.out, json);
@@ -141,14 +135,8 @@ void make_plan(PlanArgs args, const CommonOptions& common) {
 
 void add_budgets(CLI::App& command, PlanArgs& options) {
   const char* const group = "Budget: one of these";
-  command.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
-      ->check(is_share())
-      ->type_name("SHARE")
-      ->group(group);
-  command.add_option("--heads", options.plan.heads, "At most so many heads stay")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
-      ->type_name("N")
-      ->group(group);
+  add_keep(command, options.keep)->group(group);
+  add_heads_left(command, options.plan.heads)->group(group);
   command
       .add_option("--speedup", options.plan.speedup,
                   "A forward pass gets so many times as fast, measured on this machine")
@@ -175,12 +163,7 @@ void add_constraints(CLI::App& command, PlanArgs& options) {
       ->allow_extra_args(false)
       ->type_name("LIST")
       ->group(group);
-  command
-      .add_option("--at-least", options.plan.at_least,
-                  "So many heads stay in every layer; default: 1")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
-      ->type_name("K")
-      ->group(group);
+  add_at_least(command, options.plan.at_least)->group(group);
   command
       .add_flag("--uniform", options.plan.uniform,
                 "As many heads stay in every layer, in groups of equal size")
@@ -189,39 +172,18 @@ void add_constraints(CLI::App& command, PlanArgs& options) {
 
 void add_measuring(CLI::App& command, PlanArgs& options) {
   const char* const group = "What must be measured";
-  command
-      .add_option("--order", options.order,
-                  "Which heads go first: ablation (default where it was measured), else gradient; "
-                  "entropy, random, "
-                  "redundant-first or greedy, which measures again after each step")
-      ->check(is_order())
-      ->type_name("ORDER");
-  command
-      .add_option("--model", options.model, "A Hugging Face folder, or an id in the local cache")
-      ->type_name("MODEL")
-      ->group(group);
-  add_list(command, "--data", options.data,
-           "What the loss is taken over, as in docs/data.md; translate takes two")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--loss", options.loss,
-                  "lm, mlm, classify, translate, similarity or fidelity; default: the verdict's")
-      ->check(is_loss())
-      ->type_name("TASK")
-      ->group(group);
-  command.add_option("--sample", options.sample, "At most so many examples, drawn by the seed")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N")
-      ->group(group);
-  command.add_flag("--truncate", options.truncate, "Cut texts that are too long for the model")
-      ->group(group);
+  add_order(command, options.order);
+  add_model(command, "--model", options.model)->group(group);
+  add_data(command, options.data, "What the loss is taken over")->group(group);
+  add_loss(command, options.loss, "; default: the verdict's")->group(group);
+  add_sample(command, options.sample, "examples, drawn by the seed")->group(group);
+  add_truncate(command, options.truncate)->group(group);
   command
       .add_option("--curves", options.curves,
                   "Measure the loss over heads removed in these orders, and at random")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(is_order())
+      ->check(is_one_of(head_order_names()))
       ->type_name("LIST")
       ->group(group);
   command

@@ -13,10 +13,8 @@
 
 #include "command.h"
 #include "headwise/core/error.h"
-#include "headwise/text/sample_text.h"
-#include "io/file.h"
-#include "io/folder_lock.h"
 #include "json_writer.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -26,13 +24,6 @@ constexpr int64_t kMostProbes = 1'000'000;
 struct ProbesOptions {
   int64_t count = kProbeCount;
   std::string lexicon{};  // empty: English
-};
-
-struct Probes {
-  std::vector<TreeSentence> sentences{};
-  std::vector<CoreferenceItem> coreference{};
-  std::vector<FieldItem> fields{};
-  std::vector<RareItem> rare{};
 };
 
 std::string_view part(const std::string& text, TokenSpan bytes) {
@@ -97,7 +88,7 @@ std::string probes_text(const Probes& probes, const ProbeLexicon& lexicon,
 }
 
 std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std::string& folder,
-                    uint64_t seed) {
+                    uint64_t seed, const std::vector<std::string>& files) {
   std::map<std::string, int64_t> relations;
   int64_t words = 0;
   for (const TreeSentence& sentence : probes.sentences) {
@@ -118,30 +109,19 @@ std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std
   json.begin_object();
   for (const auto& [relation, count] : relations) json.field(relation, count);
   json.end_object();
-  json.field("files", std::vector<std::string>{"sentences.conllu", "coreference.tsv", "fields.tsv",
-                                               "rare.tsv", "lexicon.json", "text.txt"});
+  json.field("files", files);
   json.end_object();
   return json.take();
 }
 
-void write_probes(const ProbesOptions& options, CommonOptions common) {
+void make_probes(const ProbesOptions& options, CommonOptions common) {
   if (common.out.empty()) usage_error("-o names the folder that the probes are written to");
   const std::filesystem::path folder = std::exchange(common.out, "");
   const ProbeLexicon lexicon =
       options.lexicon.empty() ? ProbeLexicon::english() : ProbeLexicon::read(options.lexicon);
-  const Probes probes{.sentences = probe_sentences(lexicon, options.count, common.seed),
-                      .coreference = probe_coreference(lexicon, options.count, common.seed),
-                      .fields = probe_fields(lexicon, options.count, common.seed),
-                      .rare = probe_rare(lexicon, options.count, common.seed)};
-  make_folder(folder);
-  const FolderLock lock(folder);
-  write_file_whole(folder / "sentences.conllu", to_conllu(probes.sentences));
-  write_file_whole(folder / "coreference.tsv", to_gap(probes.coreference));
-  write_file_whole(folder / "fields.tsv", to_tsv(probes.fields));
-  write_file_whole(folder / "rare.tsv", to_tsv(probes.rare));
-  write_file_whole(folder / "lexicon.json", lexicon.source());
-  write_file_whole(folder / "text.txt", fmt::format("{}{}", sample_text(), longer_sample_text()));
-  write_output(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed)
+  const Probes probes = headwise::make_probes(lexicon, options.count, common.seed);
+  const std::vector<std::string> files = write_probes(probes, lexicon, folder);
+  write_output(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed, files)
                                    : probes_text(probes, lexicon, folder.string()));
 }
 
@@ -156,16 +136,13 @@ void add_probes(CLI::App& app, CommonOptions& common) {
       "docs/probes.md.\n\n"
       "Example:\n"
       "  headwise probes -o ./probes",
-      common, [options, &common] { write_probes(*options, common); });
+      common, [options, &common] { make_probes(*options, common); });
   command
       .add_option("--count", options->count,
                   fmt::format("How many of each kind; default: {}", kProbeCount))
       ->check(CLI::Range(int64_t{1}, kMostProbes).description(""))
       ->type_name("N");
-  command
-      .add_option("--probe-lexicon", options->lexicon,
-                  "Words of another language: a JSON file, see docs/probes.md")
-      ->type_name("FILE");
+  add_lexicon(command, options->lexicon);
 }
 
 }  // namespace headwise::program

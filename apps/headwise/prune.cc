@@ -6,16 +6,17 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/observe/evaluation.h"
+#include "headwise/plan/follow_plan.h"
 #include "headwise/plan/plan.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
+#include "options.h"
 #include "prune_job.h"
-#include "stage_files.h"
 
 namespace headwise::program {
 namespace {
@@ -39,29 +40,12 @@ struct PruneArgs {
 
 constexpr int64_t kProbes = 40, kTranslated = 8;  // sentences, where no text is given
 
-/// A plan that says of every head whether it stays names those of its model.
-void check_plan(const Plan& plan, const std::string& file, const Session& session) {
-  if (plan.keep.empty()) return;
-  const Model& model = session.model();
-  std::set<std::string> named(plan.keep.begin(), plan.keep.end()), there;
-  named.insert(plan.drop.begin(), plan.drop.end());
-  for (const AttentionSite& site : model.attentions()) {
-    for (int64_t i = 0; i < std::ssize(site.heads); ++i) there.insert(site.head_name(i));
-  }
-  if (named == there) return;
-  throw Error({.what = "the plan is of another model",
-               .where = file,
-               .got = fmt::format("{} heads, not those of the model", named.size()),
-               .expected = fmt::format("the {} heads of {}", there.size(), session.model().name()),
-               .hint = "headwise plan makes one from a verdict of this model"});
-}
-
 /// The heads to remove, and the order that chose them.
 Plan plan_to_follow(const PruneArgs& args, const Session& session) {
   if (!args.drop.empty()) return {.drop = {args.drop}};
   if (args.gates) return {.order = "gates"};
   Plan plan = read_plan(args.plan);
-  check_plan(plan, args.plan, session);
+  check_fits(plan, session.model(), args.plan);
   return plan;
 }
 
@@ -167,26 +151,27 @@ void prune_model(const PruneArgs& args, const CommonOptions& common) {
   check_gates(args);
   const Session session(args.input);
   const Plan plan = plan_to_follow(args, session);
-  PruneJob work{.drop = plan.drop,
+  FineTuneOptions training;
+  training.seed = common.seed;
+  training.epochs = args.epochs.value_or(training.epochs);
+  training.optimizer.rate = args.rate.value_or(training.optimizer.rate);
+  training.dropout = args.dropout;
+  training.label_smoothing = args.label_smoothing;
+  PruneJob work{.plan = plan,
                 .options = {.form = prune_form(args.form),
                             .compensate = compensation(args.compensate),
                             .seed = common.seed,
-                            .order = plan.order},
-                .rounds = args.rounds,
-                .tokens = args.tokens};
-  work.training.seed = common.seed;
-  work.training.epochs = args.epochs.value_or(work.training.epochs);
-  work.training.optimizer.rate = args.rate.value_or(work.training.optimizer.rate);
-  work.training.dropout = args.dropout;
-  work.training.label_smoothing = args.label_smoothing;
-  if (args.gates) work.gates = gates_of(args, work.training);
-  work.options.load.allow_nonfinite = args.input.allow_nonfinite;
-  work.options.progress = [](std::string_view) { throw_if_interrupted(); };
+                            .speed = SpeedOptions{.tokens = args.tokens}}};
+  if (args.gates) work.gates = gates_of(args, training);
   add_texts(args, session, common, work.options);
   work.quality = read_set(args, "--data", args.data, session);
   if (args.sample) sample_examples(*work.quality, *args.sample, common.seed);
-  work.recovery = read_set(args, "--recover", args.recover, session);
-  const PruneOutcome outcome = prune_and_measure(work, session, common.out, common.quiet);
+  if (std::optional<EvaluationSet> set = read_set(args, "--recover", args.recover, session)) {
+    work.options.recover =
+        Recovery{.set = std::move(*set), .training = training, .rounds = args.rounds};
+  }
+  const PruneOutcome outcome =
+      prune_and_measure(std::move(work), session, common.out, common.quiet);
   CommonOptions screen = common;
   screen.out.clear();
   write_output(screen, common.json ? to_json(outcome) : to_text(outcome));
@@ -200,19 +185,9 @@ void add_gates(CLI::App& command, PruneArgs& options) {
                 "Instead of a plan: learn on the file of --recover which heads can go, by gates "
                 "that close; DIR.plan.json gets the plan that came of it")
       ->group(group);
-  command.add_option("--keep", options.keep, "At most this share of the heads stays: 0.6 or 60%")
-      ->check(is_share())
-      ->type_name("SHARE")
-      ->group(group);
-  command.add_option("--heads", options.heads, "At most so many heads stay")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--at-least", options.at_least, "So many heads stay in every layer; default: 1")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40).description(""))
-      ->type_name("K")
-      ->group(group);
+  add_keep(command, options.keep)->group(group);
+  add_heads_left(command, options.heads)->group(group);
+  add_at_least(command, options.at_least)->group(group);
   command
       .add_option("--gate-epochs", options.gate_epochs,
                   "Over the file, while gates are learned; default: that of --epochs")
@@ -245,30 +220,17 @@ void add_prune(CLI::App& app, CommonOptions& common) {
   command.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
   command.add_option("--drop", options->drop, "Heads instead of a plan: L3.H1,L4")
       ->type_name("LIST");
-  command.add_option("--form", options->form, "masked, compact (default) or uniform")
-      ->check(is_form())
-      ->type_name("FORM");
+  add_form(command, options->form);
   command
       .add_option(
           "--compensate", options->compensate,
           "What is done about what dropped heads said: none (default), mean into the output "
           "bias, or least_squares into the output projection of the kept ones")
-      ->check(CLI::IsMember({"none", "mean", "least_squares"}).description(""))
+      ->check(is_one_of(compensation_names()))
       ->type_name("HOW");
-  command
-      .add_option("--loss", options->loss,
-                  "lm, mlm, classify, translate, similarity or fidelity, over --data")
-      ->check(is_loss())
-      ->type_name("TASK");
-  add_list(command, "--data", options->data,
-           "Measure the quality before and after over this file, as in docs/data.md; translate "
-           "takes two")
-      ->type_name("FILE");
-  command
-      .add_option("--sample", options->sample,
-                  "At most so many examples of --data, drawn by the seed")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N");
+  add_loss(command, options->loss, ", over --data and --recover");
+  add_data(command, options->data, "What the quality before and after is measured on");
+  add_sample(command, options->sample, "examples of --data, drawn by the seed");
   const char* const group = "Recovery";
   add_list(command, "--recover", options->recover,
            "Train after the cut on this file, as in docs/data.md, for the loss that --loss names; "

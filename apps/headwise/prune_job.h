@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,28 +18,22 @@
 namespace headwise::program {
 
 struct PruneJob {
-  std::vector<std::string> drop{};     // "L3.H1", "L4"
-  std::optional<GateOptions> gates{};  // instead: heads that gates close, learned on `recovery`
+  Plan plan{};  // the heads that go
+  std::optional<GateOptions>
+      gates{};  // instead: heads that gates close, learned on options.recover
   PruneOptions options{};
-  std::optional<EvaluationSet> quality{};   // what it is measured on, before and after
-  std::optional<EvaluationSet> recovery{};  // what it is trained on after heads went
-  FineTuneOptions training{};
-  int64_t rounds = 1;    // of cutting some, and training
-  int64_t tokens = 128;  // of the texts whose speed is measured
-
-  /// Gates may be learned on `recovery` with nothing trained after the cut.
-  bool recovers() const { return recovery.has_value() && training.epochs > 0; }
+  std::optional<EvaluationSet> quality{};  // what it is measured on, before and after
 };
 
 struct PruneOutcome {
   PruneReport report{};
-  std::optional<GatedPlan> gated{};
-  std::string plan{};  // the file that has its plan
+  std::map<std::string, float> gates{};  // that were learned
+  std::string plan{};                    // the file that has their plan
 };
 
 /// Writes the pruned model to a folder, and compares it with what it was. The plan of learned gates
 /// goes into a file beside. --quiet shows no progress.
-PruneOutcome prune_and_measure(const PruneJob& work, const Session& session, const std::string& out,
+PruneOutcome prune_and_measure(PruneJob work, const Session& session, const std::string& out,
                                bool quiet);
 
 std::string to_json(const PruneOutcome& outcome);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "command.h"
-#include "io/file.h"
+#include "headwise/io/output_file.h"
 
 namespace headwise::program {
 namespace {

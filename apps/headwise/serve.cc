@@ -15,6 +15,7 @@
 #include "json_writer.h"
 #include "live_api.h"
 #include "observe_job.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -81,11 +82,7 @@ void add_serve(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise serve ./minilm study",
       common, [options, &common] { serve(*options, common); });
-  command
-      .add_option("MODEL", options->input.model,
-                  "A Hugging Face folder, or an id in the local cache")
-      ->required()
-      ->type_name("");
+  add_model(command, "MODEL", options->input.model);
   command.add_option("STUDY", options->study, "The folder of a study")->type_name("");
   command.add_option("--port", options->port, "Where to listen; 0: any free port; default: 8642")
       ->check(CLI::Range(0, 65535).description(""))
@@ -97,8 +94,7 @@ void add_serve(CLI::App& app, CommonOptions& common) {
   add_list(command, "--allow-host", options->names,
            "A name by which browsers reach another address; may be repeated")
       ->type_name("NAME");
-  command.add_flag("--allow-nonfinite", options->input.allow_nonfinite,
-                   "Load a model with NaN or infinity among its weights");
+  add_allow_nonfinite(command, options->input.allow_nonfinite);
 }
 
 }  // namespace headwise::program

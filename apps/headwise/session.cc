@@ -7,7 +7,6 @@
 #include "headwise/core/error.h"
 #include "headwise/observe/match.h"
 #include "inputs.h"
-#include "model/stack_layout.h"
 
 namespace headwise::program {
 namespace {
@@ -71,11 +70,9 @@ void Session::measure_means(std::span<const Input> inputs) {
 
 void Session::refuse_means(const std::string& why) const {
   if (mean_heads_.empty()) return;
-  const AttentionSite& site = *site_of_head(model().attentions(), mean_heads_.front());
-  throw Error(
-      {.what = fmt::format("mean ablation {}", why),
-       .where = fmt::format("--gate {}=mean", site.head_name(mean_heads_.front() - site.first)),
-       .expected = "a number from 0 (the head is ablated) to 1 (as it is)"});
+  throw Error({.what = fmt::format("mean ablation {}", why),
+               .where = fmt::format("--gate {}=mean", model().head_name(mean_heads_.front())),
+               .expected = "a number from 0 (the head is ablated) to 1 (as it is)"});
 }
 
 void check_same_vocabulary(const Session& a, const Session& b) {

@@ -15,6 +15,7 @@
 #include "headwise/core/error.h"
 #include "headwise/text/sample_text.h"
 #include "observe_job.h"
+#include "options.h"
 #include "study_screen.h"
 
 namespace headwise::program {
@@ -72,19 +73,15 @@ StudyOptions study_options(const StudyArgs& args, const CommonOptions& common) {
   return options;
 }
 
-/// The loss of lines of the longer built-in text: of some blocks, or of all others. Neighbouring
-/// lines belong to one scene: single held-out lines would resemble lines that chose heads.
+/// Examples of the longer built-in text.
 std::optional<EvaluationSet> longer_examples(const StudyArgs& args, const Session& session,
                                              const CommonOptions& common, bool held_out) {
-  constexpr size_t kBlock = 8, kEvery = 13;  // about as many tokens as sample_text has
-  ObserveArgs longer = args.observe;
-  longer.input.texts_name = kBuiltInText;
-  const std::vector<std::string> lines = lines_of(longer_sample_text());
-  longer.input.texts.clear();
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if ((i / kBlock % kEvery == 0) == held_out) longer.input.texts.push_back(lines[i]);
-  }
-  return read_observe_data(longer, session, common).evaluation;
+  TextOptions options{.seed = common.seed,
+                      .progress = [](int64_t, int64_t) { throw_if_interrupted(); }};
+  if (!args.observe.loss.empty()) options.loss = loss_task(args.observe.loss);
+  std::optional<EvaluationSet> set = built_in_examples(session.model(), held_out, options);
+  if (set && args.observe.sample > 0) sample_examples(*set, args.observe.sample, common.seed);
+  return set;
 }
 
 void run_study(StudyArgs args, const CommonOptions& common) {
@@ -96,18 +93,13 @@ void run_study(StudyArgs args, const CommonOptions& common) {
     args.observe.cuts_texts = true;
   }
   const Session session(args.observe.input);
-  StudyInput input{.model = session.model(),
-                   .tokenizer = session.tokenizer(),
-                   .folder = session.model().folder(),
-                   .load = session.model().load_options()};
   StudyOptions options = study_options(args, common);
-  check_study(input, options, common.out);
-  input.data = read_observe_data(args.observe, session, common);
+  check_study(session.model(), options, common.out);
+  StudyInput input{.data = read_observe_data(args.observe, session, common)};
   check_texts(args.observe, input.data);
-  input.identity = identify(args.observe, session, input.data, common);
   if (built_in && args.observe.data.empty() && input.data.evaluation) {
     input.held_out = longer_examples(args, session, common, true);
-    input.held_out_source = "blocks of 8 sentences of the longer built-in text";
+    input.held_out_source = kBuiltInHeldOut;
     if (args.passes || options.seconds) {
       input.more = longer_examples(args, session, common, false);
     }
@@ -127,7 +119,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   };
   Study result;
   try {
-    result = study(input, options, common.out);
+    result = study(session.model(), input, options, common.out);
   } catch (const Interrupted&) {
     line.clear();
     log_info(common, fmt::format("stopped; --resume continues it in {}", common.out));
@@ -192,40 +184,15 @@ void add_study(CLI::App& app, CommonOptions& common) {
       });
   ObserveArgs& observe = args->observe;
   add_inputs(command, observe.input, false);
-  command.add_option("--treebank", observe.treebank, "Universal Dependencies: a CoNLL-U file")
-      ->type_name("FILE");
-  command
-      .add_option("--coref", observe.coreference,
-                  "Pronouns and names: GAP's tab-separated file, or CoNLL-U with Entity=")
-      ->type_name("FILE");
-  command
-      .add_option("--loss", observe.loss,
-                  "lm, mlm, classify, translate, similarity or fidelity; default: as observe's")
-      ->check(is_loss())
-      ->type_name("TASK");
-  add_list(command, "--data", observe.data, "What the loss is taken over; default: the texts")
-      ->type_name("FILE");
-  command
-      .add_option("--sample", observe.sample, "At most so many texts and sentences, the first ones")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N");
-  command.add_flag("--no-probes", observe.no_probes, "Leave the built-in probes out");
-  command
-      .add_option(
-          "--keep", args->keep,
-          "This share of the heads stays: 0.6 or 60%; default: 0.75, and no model where the "
-          "data do not support it")
-      ->check(is_share())
-      ->type_name("SHARE");
-  command
-      .add_option("--order", args->order,
-                  "Which heads are removed first: ablation (default where it was measured), "
-                  "gradient, entropy, random, redundant-first or greedy")
-      ->check(is_order())
-      ->type_name("ORDER");
-  command.add_option("--form", args->form, "masked, compact (default) or uniform")
-      ->check(is_form())
-      ->type_name("FORM");
+  add_treebank(command, observe.treebank);
+  add_coreference(command, observe.coreference);
+  add_loss(command, observe.loss, "; default: as observe's");
+  add_data(command, observe.data, "What the loss is taken over; default: the texts");
+  add_sample(command, observe.sample, "texts and sentences, the first ones");
+  add_no_probes(command, observe.no_probes);
+  add_keep(command, args->keep, "; default: 0.75, and no model where the data do not support it");
+  add_order(command, args->order);
+  add_form(command, args->form);
   add_budget_options(command, *args);
 }
 

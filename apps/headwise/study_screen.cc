@@ -52,6 +52,21 @@ std::string counted_roles(const Verdict& verdict) {
   return text;
 }
 
+/// "case to_head L2.H8 (69 %, offset 38 %), …"; empty without a treebank.
+std::string found_relations(const Study& study) {
+  constexpr size_t kMost = 6;
+  if (!study.evidence.corpora.contains("treebank")) return "";
+  const std::vector<RelationHead> best = best_relation_heads(study.verdict);
+  if (best.empty()) return "no head is surely better than the best fixed offset at one";
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, best.size()); ++i) {
+    text +=
+        fmt::format("{}{} {} ({}, offset {})", i == 0 ? "" : ", ", best[i].relation, best[i].head,
+                    percent(best[i].shown.value), percent(best[i].shown.baseline.value_or(0)));
+  }
+  return best.size() > kMost ? fmt::format("{}, and {} more", text, best.size() - kMost) : text;
+}
+
 /// "Label         text", in lines of at most so many characters.
 std::string labelled(const std::string& label, const std::string& text) {
   std::string lines, line = fmt::format("{:<{}}", label, kLabelWidth);
@@ -128,6 +143,9 @@ std::string to_text(const Study& study, const std::string& out, bool verbose) {
   const StudyWords words = in_words(study);
   if (!words.support.empty()) text += labelled("", words.support) + labelled("", words.help) + "\n";
   text += labelled("Roles", counted_roles(verdict));
+  if (const std::string found = found_relations(study); !found.empty()) {
+    text += labelled("Relations", found);
+  }
   text += answers(study) + "\n";
   const std::filesystem::path folder = out;
   std::string end = fmt::format("{}: everything on one page, for any browser\n",

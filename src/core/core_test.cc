@@ -12,6 +12,7 @@
 #include "core/shuffle.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
+#include "headwise/core/grouped.h"
 #include "headwise/core/random.h"
 #include "headwise/core/shape.h"
 #include "headwise/core/view.h"
@@ -109,6 +110,14 @@ TEST(Shuffle, KeepsAllOrDrawsSomeOnceEach) {
   std::vector<int> first(3);
   for (int i = 0; i < 3000; ++i) ++first[draw(std::vector{0, 1, 2}, 1, random).front()];
   for (const int count : first) EXPECT_NEAR(count, 1000, 5 * std::sqrt(3000 * 2. / 9));
+}
+
+TEST(Grouped, PutsACommaBeforeEveryThreeDigits) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(-1000), "-1,000");
+  EXPECT_EQ(grouped(22713216), "22,713,216");
+  EXPECT_EQ(grouped(-999), "-999");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The name that was meant.
-#include "core/nearest_name.h"
+#include "headwise/core/nearest_name.h"
 
 #include <gtest/gtest.h>
 

@@ -154,4 +154,9 @@ OnnxExport export_onnx(const fs::path& folder, const fs::path& file, const OnnxO
   return result;
 }
 
+OnnxExport export_onnx(const Model& model, const fs::path& file, OnnxOptions options) {
+  options.load = model.load_options();
+  return export_onnx(model.folder(), file, options);
+}
+
 }  // namespace headwise

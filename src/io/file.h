@@ -10,14 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/io/output_file.h"
+
 namespace headwise {
 
 /// Whether the folder has something of this name. A link that leads nowhere counts: who reads it
 /// then says so, instead of taking it for a file that was left out.
 bool is_there(const std::filesystem::path& path);
-
-/// Makes a folder and those above it, where they are missing. Throws Error if it cannot be made.
-void make_folder(const std::filesystem::path& folder);
 
 /// Has the disk keep which files a folder has, as far as its file system can.
 void sync_names(const std::filesystem::path& folder);
@@ -55,12 +54,9 @@ class InputFile {
 /// The contents of a regular file. Throws Error if they are more than `most` bytes.
 std::string read_file(const std::filesystem::path& path, size_t most = SIZE_MAX);
 
-/// Writes the parts one after the other beside `path`, syncs, then renames: whatever happens,
-/// `path` holds the old contents or the new ones, and an Error leaves nothing else behind. What a
-/// process that was killed left of `path` is removed. Makes missing folders above it.
+/// As in headwise/io/output_file.h, the parts one after the other.
 void write_file_whole(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
-void write_file_whole(const std::filesystem::path& path, std::string_view text);
 
 /// The same with bytes that are made while they are written: `fill` hands them to the sink.
 using FileSink = std::function<void(std::span<const std::byte>)>;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/nearest_name.h"
 #include "core/trimmed.h"
 #include "headwise/core/error.h"
+#include "headwise/core/nearest_name.h"
 #include "headwise/judge/judge.h"
 #include "model/head_names.h"
 

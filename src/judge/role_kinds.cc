@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/nearest_name.h"
 #include "headwise/core/error.h"
+#include "headwise/core/nearest_name.h"
 #include "headwise/judge/judge.h"
 #include "judge/thresholds.h"
 

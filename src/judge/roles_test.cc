@@ -295,6 +295,20 @@ TEST(Roles, RelationsStandByWhatTheyAddToTheBaseline) {
   EXPECT_EQ(verdict.head("L0.H0").roles[1].detail, "case to_head");
 }
 
+TEST(Roles, OfEachRelationTheSurestHeadIsNamed) {
+  Evidence evidence = evidence_of({"L0.H0", "L0.H1"});
+  evidence.head("L0.H0").measures.add("relation/case/to_head", share(0.95, 30, 0.3));
+  evidence.head("L0.H1").measures.add("relation/case/to_head", share(0.9, 3000, 0.3));
+  evidence.head("L0.H1").measures.add("relation/obj/to_head", share(0.7, 3000, 0.4));
+  find_relations_on_probes(evidence, "L0.H0", 0.99, 0.3);
+  const std::vector<RelationHead> best = best_relation_heads(judge(evidence));
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0].relation, "case to_head");
+  EXPECT_EQ(best[0].head, "L0.H1");
+  EXPECT_EQ(best[0].shown.value, 0.9);
+  EXPECT_EQ(best[1].relation, "obj to_head");
+}
+
 TEST(Roles, CoreferenceMustBeatTheNearestNameAndAHalf) {
   Evidence evidence = evidence_of({"L0.H0", "L0.H1", "L0.H2"});
   evidence.head("L0.H0").measures.add("coreference", share(0.66, 2000, 0.4));

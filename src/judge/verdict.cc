@@ -9,7 +9,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
+#include "headwise/model/model.h"
 #include "io/json.h"
+#include "io/stage_file.h"
 
 namespace headwise {
 namespace {
@@ -271,6 +273,27 @@ const Role* HeadVerdict::main_role() const {
   return on_data != roles.end() ? &*on_data : &roles.front();
 }
 
+std::vector<RelationHead> best_relation_heads(const Verdict& verdict) {
+  const auto above = [](const Measure& shown) {
+    return (shown.interval ? shown.interval->low : shown.value) - shown.baseline.value_or(0);
+  };
+  std::map<std::string, RelationHead> best;
+  for (const HeadVerdict& head : verdict.heads) {
+    for (const Role& role : head.roles) {
+      if (role.role != "relation" || role.source != RoleSource::data) continue;
+      RelationHead& one = best[role.detail];
+      if (one.head.empty() || above(role.shown) > above(one.shown)) {
+        one = {.relation = role.detail, .head = head.head, .shown = role.shown};
+      }
+    }
+  }
+  std::vector<RelationHead> sorted;
+  for (auto& [relation, one] : best) sorted.push_back(std::move(one));
+  std::ranges::stable_sort(sorted, std::ranges::greater(),
+                           [&](const RelationHead& one) { return above(one.shown); });
+  return sorted;
+}
+
 RoleCounts count_roles(const Verdict& verdict) {
   RoleCounts counts;
   for (const HeadVerdict& head : verdict.heads) {
@@ -322,6 +345,24 @@ std::string to_json(const Verdict& verdict) {
 Verdict verdict_from_json(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_json(text, where);
   return VerdictReader(json, where).read();
+}
+
+Verdict read_verdict(const std::filesystem::path& file) {
+  Verdict verdict;
+  read_stage_file(Stage::verdict, file, [&](std::string_view text, const std::string& where) {
+    verdict = verdict_from_json(text, where);
+  });
+  return verdict;
+}
+
+void check_fits(const Verdict& verdict, const Model& model, const std::string& where,
+                const std::function<void()>& check) {
+  if (verdict.model.sha256 == model.hash(check)) return;
+  throw Error({.what = "the verdict is about another model",
+               .where = where,
+               .got = verdict.model.name,
+               .expected = fmt::format("{}, with the same weights", model.name()),
+               .hint = "headwise observe and judge make one of this model"});
 }
 
 }  // namespace headwise

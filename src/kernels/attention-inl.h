@@ -20,6 +20,7 @@
 #include "kernels/attention_random.h"
 #include "kernels/exp-inl.h"
 #include "kernels/philox-inl.h"
+#include "kernels/rows-inl.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -224,25 +225,6 @@ HWY_INLINE void weighted_sum_rows(const RowBlock& block, const float* s, const O
   }
 }
 
-/// Softcap and bias on the scores of one row for the keys of the block at `first` that it sees;
-/// whole vectors around them may change too. Returns whether there was anything to do.
-HWY_INLINE bool cap_and_bias(const AttentionPlan& plan, const Row& row, int64_t first,
-                             Interval keys, float* s) {
-  const F32 d;
-  const float cap = plan.problem.softcap * kLog2E;
-  const float* const bias = plan.bias(row.head);
-  if (cap == 0 && bias == nullptr) return false;
-  if (keys.empty()) return true;
-  const float* const line = bias == nullptr ? nullptr : bias + first - row.position;
-  for (int64_t j = keys.begin / kLanes * kLanes; j < keys.end; j += kLanes) {
-    Vec x = hn::Load(d, s + j);
-    if (cap > 0) x = hn::Mul(hn::Set(d, cap), hn::Tanh(d, hn::Mul(x, hn::Set(d, 1 / cap))));
-    if (line != nullptr) x = hn::Add(x, hn::LoadU(d, line + j));
-    hn::Store(x, d, s + j);
-  }
-  return true;
-}
-
 /// Lanes of the vector at key j that are inside `keys`.
 HWY_INLINE hn::Mask<F32> inside(Interval keys, int64_t j) {
   const hn::RebindToSigned<F32> di;
@@ -264,6 +246,39 @@ HWY_INLINE void for_each_vector(Interval keys, const Call& call) {
   }
   for (; j + kLanes <= keys.end; j += kLanes) call(j, std::false_type());
   if (j < keys.end) call(j, std::true_type());
+}
+
+/// s += bias in base 2 on `keys`; the same holds for lanes around them.
+HWY_INLINE void add_dense_bias(const float* bias, Interval keys, float* s) {
+  const F32 d;
+  const Vec least = hn::Set(d, kLeastBias);
+  for_each_vector(keys, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
+    const int64_t count = masked() ? std::min<int64_t>(kLanes, keys.end - j) : kLanes;
+    const Vec x = hn::Mul(load_n(bias + j, count), hn::Set(d, kLog2E));
+    const Vec bounded = hn::IfThenElse(hn::Lt(x, least), least, x);  // NaN stays
+    hn::Store(hn::Add(hn::Load(d, s + j), bounded), d, s + j);
+  });
+}
+
+/// Softcap and bias on the scores of one row for the keys of the block at `first` that it sees;
+/// whole vectors around them may change too. Returns whether there was anything to do.
+HWY_INLINE bool cap_and_bias(const AttentionPlan& plan, int64_t b, const Row& row, int64_t first,
+                             Interval keys, float* s) {
+  const F32 d;
+  const float cap = plan.problem.softcap * kLog2E;
+  const float* const bias = plan.bias(row.head);
+  const float* const dense = plan.dense_bias(b, row.head, row.t - plan.sequences[b].q_begin);
+  if (cap == 0 && bias == nullptr && dense == nullptr) return false;
+  if (keys.empty()) return true;
+  const float* const line = bias == nullptr ? nullptr : bias + first - row.position;
+  for (int64_t j = keys.begin / kLanes * kLanes; j < keys.end; j += kLanes) {
+    Vec x = hn::Load(d, s + j);
+    if (cap > 0) x = hn::Mul(hn::Set(d, cap), hn::Tanh(d, hn::Mul(x, hn::Set(d, 1 / cap))));
+    if (line != nullptr) x = hn::Add(x, hn::LoadU(d, line + j));
+    hn::Store(x, d, s + j);
+  }
+  if (dense != nullptr) add_dense_bias(dense + first, keys, s);
+  return true;
 }
 
 /// Zeros in the vectors that hold `outer` but not `inner`; those that hold both are already right.

@@ -161,6 +161,7 @@ ObservedRows observe_rows(const AttentionPlan& plan, const AttentionObserver& ob
   counts.mass_key_set.resize(observer.key_sets.extent(0), {.sum = 0, .n = rows});
   (observer.cross ? counts.mass_diagonal : counts.distance).n = rows;
   counts.mass_window.n = counts.distance.n;
+  counts.mass_sink.n = plan.has_sinks() ? rows : 0;
   offsets.store(counts);
   counts.mass_previous.n = counts.offset_share[kMaxOffset - 1].n;
   counts.mass_self.n = counts.offset_share[kMaxOffset].n;
@@ -173,6 +174,7 @@ HeadStatistics statistics(const HeadSums& sums, HeadStatistics counts) {
   counts.entropy_ratio.sum = sums.entropy_ratio;
   counts.confidence.sum = sums.confidence;
   counts.distance.sum = sums.distance;
+  counts.mass_sink.sum = sums.sink;
   counts.mass_previous.sum = sums.mass[HeadSums::kPrevious];
   counts.mass_self.sum = sums.mass[HeadSums::kSelf];
   counts.mass_next.sum = sums.mass[HeadSums::kNext];
@@ -214,6 +216,7 @@ HeadSums& HeadSums::operator+=(const HeadSums& other) {
   entropy_ratio += other.entropy_ratio;
   confidence += other.confidence;
   distance += other.distance;
+  sink += other.sink;
   for (size_t m = 0; m < mass.size(); ++m) mass[m] += other.mass[m];
   for (size_t d = 0; d < largest_at.size(); ++d) largest_at[d] += other.largest_at[d];
   for (size_t g = 0; g < key_set.size(); ++g) key_set[g] += other.key_set[g];
@@ -227,6 +230,7 @@ HeadStatistics& HeadStatistics::operator+=(const HeadStatistics& other) {
   mass_first += other.mass_first;
   mass_last += other.mass_last;
   mass_given += other.mass_given;
+  mass_sink += other.mass_sink;
   distance += other.distance;
   mass_previous += other.mass_previous;
   mass_self += other.mass_self;

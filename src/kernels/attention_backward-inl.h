@@ -278,7 +278,7 @@ class Backward {
       float* const ds = ds_ + r * kScoreStride;
       float* const slope = cap > 0 ? slope_ + r * kScoreStride : nullptr;
       if (slope != nullptr) slopes(p, seen, cap, slope);
-      cap_and_bias(plan_, row, first, seen, p);
+      cap_and_bias(plan_, item_.b, row, first, seen, p);
       if (drop && !seen.empty()) {
         differentiate_row<true>(row, seen, dropout_.draw(row.t, row.head, first, seen.end), p, ds);
       } else {
@@ -287,6 +287,11 @@ class Backward {
       clear_between(p, any, seen);
       clear_between(ds, any, seen);
       if (lines_ != nullptr) add_to_line(row, ds, seen, first);
+      const View<float, 4>& dbias = data_.gradients.dbias;
+      if (dbias.data() != nullptr) {
+        std::copy(ds + seen.begin, ds + seen.end,
+                  &dbias(item_.b, row.head, row.t - sequence_.q_begin, first) + seen.begin);
+      }
       if (slope == nullptr) continue;
       for_each_vector(seen, [&](int64_t j, auto masked) HEADWISE_LAMBDA {
         Vec x = hn::Mul(hn::Load(d, ds + j), hn::Load(d, slope + j));

@@ -12,6 +12,7 @@
 #if HWY_ONCE
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "headwise/core/parallel.h"
@@ -73,6 +74,31 @@ void clear_padding(const BackwardData& data) {
   };
   clear(data.gradients.dk);
   clear(data.gradients.dv);
+}
+
+/// Items write the gradient of the bias only where a row sees a key.
+void clear_bias_gradient(const View<float, 4>& dbias) {
+  if (dbias.data() == nullptr) return;
+  parallel_for(dbias.extent(0) * dbias.extent(1), [&](int64_t at) {
+    const int64_t b = at / dbias.extent(1), h = at % dbias.extent(1);
+    for (int64_t i = 0; i < dbias.extent(2); ++i) {
+      for (int64_t j = 0; j < dbias.extent(3); ++j) dbias(b, h, i, j) = 0;
+    }
+  });
+}
+
+/// A sink is a score whose value is 0: its gradient is -p delta, p = exp(sink - lse), over rows.
+void sink_gradients(const BackwardData& data) {
+  const AttentionPlan& plan = data.plan;
+  parallel_for(plan.H, [&](int64_t h) {
+    double sum = 0;
+    for (int64_t t = 0; t < plan.T; ++t) {
+      const float delta = data.delta[t * plan.H + h];
+      if (delta == 0) continue;  // without a gradient; lse may be -infinity
+      sum -= std::exp(double{plan.problem.sinks[h]} - double{data.lse(t, h)}) * delta;
+    }
+    data.gradients.dsinks[h] = static_cast<float>(sum);
+  });
 }
 
 /// Per query head, in the order of phases and items.
@@ -171,6 +197,17 @@ void gate_gradients(const BackwardData& data) {
   });
 }
 
+/// Gradients of a shared bias are written apart: no two elements in one place.
+void check_places(const char* name, const View<float, 4>& view) {
+  if (view.data() == nullptr) return;
+  for (int r = 0; r < 4; ++r) {
+    if (view.extent(r) < 2 || (r < 3 ? view.stride(r) != 0 : view.stride(r) == 1)) continue;
+    throw Error({.what = fmt::format("attention: the strides of {} do not fit", name),
+                 .got = fmt::format("a stride of {} in dimension {}", view.stride(r), r),
+                 .expected = r < 3 ? "a place for every element" : "1"});
+  }
+}
+
 void check(const BackwardData& data) {
   const AttentionPlan& plan = data.plan;
   const AttentionGradients& g = data.gradients;
@@ -182,6 +219,10 @@ void check(const BackwardData& data) {
   check_view("dv", g.dv, {plan.S, plan.K, plan.Dv}, true);
   check_view("dgates", g.dgates, plan.problem.gates.shape(), true);
   check_view("dtable", g.dtable, plan.problem.relative_bias.table.shape(), true);
+  check_view("dbias", g.dbias, plan.problem.bias.shape(), true);
+  check_places("dbias", g.dbias);
+  check_view("dsinks", View<const float, 1>(g.dsinks.data(), {std::ssize(g.dsinks)}),
+             {std::ssize(plan.problem.sinks)}, true);
 }
 
 }  // namespace
@@ -193,8 +234,10 @@ void attention_backward(const Attention& attention, View<const float, 3> out,
   BackwardData data{plan, out, dout, lse, gradients, Buffer(checked_mul(plan.T, plan.H))};
   check(data);
   clear_padding(data);
+  clear_bias_gradient(gradients.dbias);
   differentiate(data);
   if (gradients.dgates.data() != nullptr) gate_gradients(data);
+  if (!gradients.dsinks.empty()) sink_gradients(data);
 }
 
 }  // namespace headwise

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/attention_random.h"
 #include "kernels/attention_ref.h"
@@ -42,7 +43,7 @@ class Walk {
         for (head_ = 0; head_ < a_.q.extent(1); ++head_) walk_row();
       }
     }
-    if (!a_.gates.empty() || !a_.relative_bias.table.empty()) {
+    if (!a_.gates.empty() || !a_.relative_bias.table.empty() || !a_.sinks.empty()) {
       sizes_.terms = std::max<double>(sizes_.terms, a_.q.extent(0) + sizes_.keys);
     }
     return sizes_;
@@ -66,6 +67,10 @@ class Walk {
     for (int64_t j = 0; j < keys_ && g != 0; ++j) {
       if (p[j] != 0) add_sums(j, p[j], g, largest_dp);
     }
+    if (a_.sinks.empty() || largest_dp == 0) return;
+    sizes_.score = std::max(sizes_.score, std::abs(double{a_.sinks[head_]}));
+    const double sink = 1 - std::accumulate(p.begin(), p.end(), 0.0);
+    bounds_.absolute.dsinks.view()(head_) += sink * largest_dp;
   }
 
   void measure_score(int64_t j) {
@@ -80,6 +85,9 @@ class Walk {
       bias += std::abs(double{a_.alibi_slopes[head_]}) * std::abs(double(j - position_));
     }
     if (!a_.relative_bias.table.empty()) bias += std::abs(a_.relative_bias.table(head_, bucket(j)));
+    if (!a_.bias.empty()) {
+      bias += std::abs(a_.bias(sequence_, head_, row_ - a_.q_offsets[sequence_], j));
+    }
     sizes_.product = std::max(sizes_.product, scale_ * product);
     sizes_.bias = std::max(sizes_.bias, bias);
     sizes_.score = std::max(sizes_.score, scale_ * std::abs(dot) + bias);
@@ -100,6 +108,10 @@ class Walk {
     }
     if (!a_.relative_bias.table.empty()) {
       bounds_.absolute.dtable.view()(head_, bucket(j)) += p * largest_dp;
+    }
+    if (!a_.bias.empty()) {
+      bounds_.absolute.dbias.view()(sequence_, head_, row_ - a_.q_offsets[sequence_], j) +=
+          p * largest_dp;
     }
   }
 

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <new>
@@ -208,7 +209,7 @@ class Forward {
                                  const float* row_max, float* s, RowObserver* observer) {
     const F32 d;
     const Interval keys = within(row.keys, block.first, block.keys);
-    const bool adjusted = cap_and_bias(plan_, row, block.first, keys, s);
+    const bool adjusted = cap_and_bias(plan_, b_, row, block.first, keys, s);
     Vec largest = hn::Set(d, -kInfinity);
     if (row_max != nullptr && !adjusted) {
       largest = hn::Load(d, row_max);
@@ -348,6 +349,8 @@ class Forward {
       hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + r);
       hn::Store(hn::IfThenElse(hn::Eq(sum, sum), hn::Log2(d, sum), sum), d, log2_sum + r);
     }
+    float* const sink_weight = plan_.has_sinks() ? scratch_.take<float>(row_count_) : nullptr;
+    if (sink_weight != nullptr) add_sinks(inverse, log2_sum, sink_weight);
     for (int64_t r = 0; r < row_count_; ++r) write(r, inverse[r], log2_sum[r]);
     if (observer == nullptr) return;
     const std::vector<int32_t>& heads = plan_.query_heads[kv_head_];
@@ -356,9 +359,24 @@ class Forward {
       int64_t end = begin;
       while (end < row_count_ && rows_[end].head == heads[g]) ++end;
       for (; begin < end; begin = std::min(begin + kRowBlock, end)) {
-        observer->finish(begin, std::min(begin + kRowBlock, end), inverse, log2_sum, sums[g]);
+        observer->finish(begin, std::min(begin + kRowBlock, end), inverse, log2_sum, sink_weight,
+                         sums[g]);
       }
       begin = end;
+    }
+  }
+
+  /// The sinks join the sums of their rows. A sink above all scores moves the maximum: then
+  /// inverse and log2_sum take in by how much, and stay relative to the maximum of the keys.
+  HWY_NOINLINE void add_sinks(float* inverse, float* log2_sum, float* sink_weight) const {
+    for (int64_t r = 0; r < row_count_; ++r) {
+      const float sink = plan_.sink(rows_[r].head) - maximum_[r];
+      const float above = std::max(0.0f, sink);
+      const float keys = std::exp2(log2_sum[r] - above), extra = std::exp2(sink - above);
+      const float sum = keys + extra;
+      inverse[r] = std::exp2(-above) / sum;
+      log2_sum[r] = above + std::log2(sum);
+      sink_weight[r] = extra / sum;
     }
   }
 

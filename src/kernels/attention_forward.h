@@ -25,7 +25,7 @@ struct ObservedRows {
 
 /// The sums over an item's rows on one head; their n are in ObservedRows::counts.
 struct HeadSums {
-  double entropy = 0, entropy_ratio = 0, confidence = 0, distance = 0;
+  double entropy = 0, entropy_ratio = 0, confidence = 0, distance = 0, sink = 0;
   enum Mass { kPrevious, kSelf, kNext, kWindow, kFirst, kLast, kGiven, kDiagonal, kMasses };
   std::array<double, kMasses> mass{};
   std::array<int64_t, 2 * kMaxOffset + 1> largest_at{};

@@ -68,6 +68,8 @@ void expect_gradients(Spec spec) {
   expect_slopes(problem, problem.v, answers.dv, "v");
   expect_slopes(problem, problem.gates, answers.dgates, "gates");
   expect_slopes(problem, problem.table, answers.dtable, "table");
+  expect_slopes(problem, problem.bias, answers.dbias, "bias");
+  expect_slopes(problem, problem.sinks, answers.dsinks, "sinks");
 }
 
 TEST(AttentionGradient, Plain) { expect_gradients({.sequences = {{4, 4}, {1, 1}, {0, 0}}}); }
@@ -87,6 +89,23 @@ TEST(AttentionGradient, SoftcapThenBias) {
                     .softcap = 1.5f,
                     .alibi = true,
                     .table = true});
+}
+
+TEST(AttentionGradient, BiasAndSinks) {
+  expect_gradients({.sequences = {{3, 4}, {4, 2}},
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .width = 3,
+                    .value_width = 2,
+                    .mask = {.causal = true},
+                    .softcap = 1.5f,
+                    .dropout = 0.3f,
+                    .padding = true,
+                    .bias = true,
+                    .sinks = true,
+                    .gates = GateScope::kRow,
+                    .some_gates_zero = true,
+                    .seed = 4});
 }
 
 TEST(AttentionGradient, Dropout) {

@@ -179,9 +179,9 @@ class RowObserver {
   }
 
   /// Rows [begin, end), all of one head, are done: their normalised sums go to `sums`. inverse[r]
-  /// is 1 / sum of the weights, log2_sum[r] its logarithm.
+  /// is 1 / sum of the weights, log2_sum[r] its logarithm; sink_weight is null without sinks.
   void finish(int64_t begin, int64_t end, const float* inverse, const float* log2_sum,
-              HeadSums& sums);
+              const float* sink_weight, HeadSums& sums);
 
  private:
   using MassTag = hn::CappedTag<float, HeadSums::kMasses>;
@@ -318,17 +318,23 @@ class RowObserver {
 };
 
 HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* inverse,
-                                      const float* log2_sum, HeadSums& sums) {
+                                      const float* log2_sum, const float* sink_weight,
+                                      HeadSums& sums) {
   const F32 d;
   const MassTag dm;
   const int64_t mass_lanes = static_cast<int64_t>(hn::Lanes(dm));
   float mass[HeadSums::kMasses] = {};
-  float entropy = 0, ratio = 0, confidence = 0, distance = 0;
+  float entropy = 0, ratio = 0, confidence = 0, distance = 0, sink = 0;
   for (int64_t r = begin; r < end; ++r) {
     const Row& row = rows_[r];
     const float inv = inverse[r];
     const float sum_et = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, entropy_ + r * kLanes)));
-    const float h = kLn2 * (log2_sum[r] - sum_et * inv);
+    float all = log2_sum[r];  // times the sum of the weights
+    if (sink_weight != nullptr) {
+      all *= 1 - sink_weight[r];
+      sink += sink_weight[r];
+    }
+    const float h = kLn2 * (all - sum_et * inv);
     entropy += h;
     ratio += h * shared_.inverse_log_visible[row.t];
     confidence += inv;
@@ -360,6 +366,7 @@ HWY_NOINLINE void RowObserver::finish(int64_t begin, int64_t end, const float* i
   sums.entropy_ratio += ratio;
   sums.confidence += confidence;
   sums.distance += distance;
+  sums.sink += sink;
   for (int m = 0; m < HeadSums::kMasses; ++m) sums.mass[m] += mass[m];
 }
 

@@ -44,6 +44,7 @@ void expect_head(const HeadStatistics& got, const HeadStatistics& expected,
     expect_running_mean("mass_key_set", got.mass_key_set[g], expected.mass_key_set[g], bounds.mass);
   }
   expect_running_mean("mass_given", got.mass_given, expected.mass_given, bounds.mass);
+  expect_running_mean("mass_sink", got.mass_sink, expected.mass_sink, bounds.mass * (keys + 1));
   expect_running_mean("distance", got.distance, expected.distance, bounds.mass * (keys + 8));
   expect_running_mean("mass_previous", got.mass_previous, expected.mass_previous, bounds.mass);
   expect_running_mean("mass_self", got.mass_self, expected.mass_self, bounds.mass);

@@ -17,9 +17,6 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 30;  // farther than any key
-// Tables mask keys with the least float; in base 2 it would be -infinity, and infinities have no
-// difference.
-constexpr double kLeastBias = -1e30;
 constexpr int64_t kMaxWidth = 8192;  // a thread's working memory grows with it: 8 MB per 1024
 constexpr int64_t kMaxDistances = int64_t{1} << 26;  // that are laid out in a line
 
@@ -101,6 +98,7 @@ AttentionPlan::AttentionPlan(const Attention& attention)
   if (mask.causal) right_ = std::min<int64_t>(right_, 0);
   first_keys_ = mask.first_keys == kUnlimited ? kFar : mask.first_keys;
   lay_out_sequences();
+  check_dense_bias();
   group_heads();
   draw_heads();
   lay_out_bias();
@@ -184,6 +182,11 @@ void AttentionPlan::check_arithmetic() const {
            fmt::format("{}", H));
   }
   for (const float slope : slopes) require_finite("an ALiBi slope", slope);
+  const auto& sinks = problem.sinks;
+  if (!sinks.empty() && static_cast<int64_t>(sinks.size()) != H) {
+    refuse("sinks are not one per head", fmt::format("{}", sinks.size()), fmt::format("{}", H));
+  }
+  for (const float sink : sinks) require_finite("a sink", sink);
   const RelativeBias& relative = problem.relative_bias;
   if (relative.table.data() == nullptr) return;
   if (relative.table.extent(0) != H) {
@@ -219,6 +222,25 @@ void AttentionPlan::lay_out_sequences() {
     }
     sequences.push_back({q[b], n, problem.q_lengths.empty() ? n : problem.q_lengths[b], k[b], m,
                          problem.k_lengths.empty() ? m : problem.k_lengths[b]});
+  }
+}
+
+void AttentionPlan::check_dense_bias() const {
+  const View<const float, 4>& bias = problem.bias;
+  if (bias.data() == nullptr) return;
+  int64_t rows = 0, keys = 0;
+  for (const SequenceRows& sequence : sequences) {
+    rows = std::max(rows, sequence.q_rows);
+    keys = std::max(keys, sequence.k_rows);
+  }
+  if (bias.extent(0) != B || bias.extent(1) != H || bias.extent(2) < rows ||
+      bias.extent(3) < keys) {
+    refuse("the shape of the bias does not fit", text(bias.shape()),
+           fmt::format("[{}, {}, {} or more, {} or more]", B, H, rows, keys));
+  }
+  if (bias.extent(3) > 1 && bias.stride(3) != 1) {
+    refuse("the bias has gaps between the keys", fmt::format("a stride of {}", bias.stride(3)),
+           "1");
   }
 }
 
@@ -315,7 +337,7 @@ void AttentionPlan::lay_out_bias() {
       double value = 0;
       if (table) value += problem.relative_bias.table(h, bucket(d));
       if (alibi) value -= double{problem.alibi_slopes[h]} * static_cast<double>(std::abs(d));
-      line[d] = static_cast<float>(std::max(value * std::numbers::log2e, kLeastBias));
+      line[d] = static_cast<float>(std::max(value * std::numbers::log2e, double{kLeastBias}));
     }
   }
 }

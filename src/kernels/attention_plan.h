@@ -14,6 +14,9 @@ namespace headwise {
 
 inline constexpr float kLog2E = 1.44269504088896340736f;
 inline constexpr float kLn2 = 0.693147180559945309417f;
+/// Biases mask keys with the least float or -infinity; in base 2 the former would be -infinity too,
+/// and infinities have no difference.
+inline constexpr float kLeastBias = -1e30f;
 
 struct Interval {
   int32_t begin = 0, end = 0;
@@ -60,6 +63,13 @@ class AttentionPlan {
   const float* bias(int64_t h) const {
     return bias_.size() == 0 ? nullptr : bias_.data() + h * distance_stride_ - min_distance_;
   }
+  /// The dense bias of row i of sequence b on head h, by key, in base e; null: none.
+  const float* dense_bias(int64_t b, int64_t h, int64_t i) const {
+    return problem.bias.data() == nullptr ? nullptr : &problem.bias(b, h, i, 0);
+  }
+  bool has_sinks() const { return !problem.sinks.empty(); }
+  float sink(int64_t h) const { return problem.sinks[h] * kLog2E; }
+
   /// |j - p| likewise; made by need_distances().
   const float* distance() const { return distance_.data() - min_distance_; }
   void need_distances();
@@ -70,6 +80,7 @@ class AttentionPlan {
  private:
   void check_shapes();
   void check_arithmetic() const;
+  void check_dense_bias() const;
   void lay_out_sequences();
   void group_heads();
   void draw_heads();

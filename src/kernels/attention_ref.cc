@@ -92,10 +92,17 @@ double bias(const Attention& a, int64_t h, int64_t distance) {
   return sum;
 }
 
+double dense_bias(const Attention& a, const Sequence& s, int64_t h, int64_t i, int64_t j) {
+  if (a.bias.empty()) return 0;
+  const double value = a.bias(s.index, h, i, j);
+  return value < -1e30 ? -1e30 : value;
+}
+
 /// The softmax of one row: weights on all M keys, 0 where nothing is seen.
 struct Softmax {
   std::vector<double> p;
   double lse = -kInfinity;
+  double sink = 0;  // its weight
   int64_t visible = 0;
 };
 
@@ -104,18 +111,20 @@ Softmax softmax(const Attention& a, const Sequence& s, int64_t i, int64_t h) {
   double largest = -kInfinity;
   for (int64_t j = 0; j < s.keys; ++j) {
     if (!sees(a, s, i, j)) continue;
-    const double score =
-        cap(a, scaled_product(a, s, i, h, j)) + bias(a, h, j - position_of(a, s, i));
+    const double score = cap(a, scaled_product(a, s, i, h, j)) +
+                         bias(a, h, j - position_of(a, s, i)) + dense_bias(a, s, h, i, j);
     row.p[j] = score;
     if (!(score <= largest)) largest = score;  // also a NaN, which then stays
     ++row.visible;
   }
   if (row.visible == 0) return row;
-  double sum = 0;
+  if (!a.sinks.empty() && a.sinks[h] > largest) largest = a.sinks[h];
+  double sum = a.sinks.empty() ? 0 : std::exp(a.sinks[h] - largest);
   for (int64_t j = 0; j < s.keys; ++j) {
     if (sees(a, s, i, j)) sum += std::exp(row.p[j] - largest);
   }
   row.lse = largest + std::log(sum);
+  if (!a.sinks.empty()) row.sink = std::exp(a.sinks[h] - row.lse);
   for (int64_t j = 0; j < s.keys; ++j) {
     if (sees(a, s, i, j)) row.p[j] = std::exp(row.p[j] - row.lse);
   }
@@ -194,6 +203,7 @@ void observe_weights(const Attention& a, const Sequence& s, int64_t i, const Sof
   if (row.visible > 1) count(head.entropy_ratio, entropy / std::log(row.visible));
   count(head.confidence, confidence);
   count(head.mass_first, row.p[0]);
+  if (!a.sinks.empty()) count(head.mass_sink, row.sink);
   const int64_t last = s.real_keys - 1;
   const bool causal =
       a.mask.causal || (a.mask.right != kUnlimited && a.mask.right + a.mask.shift <= 0);
@@ -329,8 +339,13 @@ void forward_row(const Attention& a, const Sequence& s, int64_t i, int64_t h, Vi
 
 /// d loss / d score of one row, from the gradient of its output before the gate:
 ///   dp[j] = drop'(p[j]) * dmix . v[j],   ds[j] = sum_l dp[l] * p[l] * (delta_jl - p[j]).
-std::vector<double> score_gradients(const Attention& a, const Sequence& s, int64_t i, int64_t h,
-                                    const Softmax& row, const std::vector<double>& dmix) {
+struct ScoreGradients {
+  std::vector<double> keys;
+  double sink;  // whose value is 0
+};
+
+ScoreGradients score_gradients(const Attention& a, const Sequence& s, int64_t i, int64_t h,
+                               const Softmax& row, const std::vector<double>& dmix) {
   const int64_t kv = kv_head_of(a, h);
   std::vector<double> dp(s.keys), ds(s.keys);
   double mean = 0;  // sum_l dp[l] * p[l]
@@ -343,7 +358,7 @@ std::vector<double> score_gradients(const Attention& a, const Sequence& s, int64
   for (int64_t j = 0; j < s.keys; ++j) {
     if (sees(a, s, i, j)) ds[j] = row.p[j] * (dp[j] - mean);
   }
-  return ds;
+  return {ds, -row.sink * mean};
 }
 
 void backward_gate(const Attention& a, const Sequence& s, int64_t i, int64_t h, const Softmax& row,
@@ -368,7 +383,8 @@ void backward_row(const Attention& a, const Sequence& s, int64_t i, int64_t h,
   if (gate == 0) return;
   std::vector<double> dmix(a.v.extent(2));
   for (size_t d = 0; d < dmix.size(); ++d) dmix[d] = gate * dout(t, h, d);
-  const std::vector<double> ds = score_gradients(a, s, i, h, row, dmix);
+  const auto [ds, dsink] = score_gradients(a, s, i, h, row, dmix);
+  if (!gradients.dsinks.empty()) gradients.dsinks(h) += dsink;
   const int64_t kv = kv_head_of(a, h);
   for (int64_t j = 0; j < s.keys; ++j) {
     if (!sees(a, s, i, j)) continue;
@@ -385,6 +401,7 @@ void backward_row(const Attention& a, const Sequence& s, int64_t i, int64_t h,
     if (!gradients.dtable.empty()) {
       gradients.dtable(h, bucket_of(a, j - position_of(a, s, i))) += ds[j];
     }
+    if (!gradients.dbias.empty()) gradients.dbias(s.index, h, i, j) = ds[j];
   }
 }
 
@@ -410,6 +427,8 @@ void attention_backward_ref(const Attention& a, View<const float, 3> dout,
   fill(gradients.dv, 0.0);
   fill(gradients.dgates, 0.0);
   fill(gradients.dtable, 0.0);
+  fill(gradients.dbias, 0.0);
+  fill(gradients.dsinks, 0.0);
   for (int64_t b = 0; b < sequence_count(a); ++b) {
     const Sequence s = sequence_at(a, b);
     for (int64_t i = 0; i < s.rows; ++i) {

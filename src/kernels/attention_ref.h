@@ -13,6 +13,8 @@ void attention_forward_ref(const Attention& attention, View<double, 3> out, View
 struct AttentionGradientsRef {
   View<double, 3> dq, dk, dv;
   View<double, 2> dgates, dtable;
+  View<double, 4> dbias;
+  View<double, 1> dsinks;
   bool at_zero_gates = false;
 };
 void attention_backward_ref(const Attention& attention, View<const float, 3> dout,

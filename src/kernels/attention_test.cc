@@ -56,6 +56,8 @@ void expect_answers(const Answers<float>& fast, const Answers<double>& reference
   expect_close("dv", fast.dv, reference.dv, bounds.absolute.dv, bounds.gradient);
   expect_close("dgates", fast.dgates, reference.dgates, bounds.absolute.dgates, bounds.gradient);
   expect_close("dtable", fast.dtable, reference.dtable, bounds.absolute.dtable, bounds.gradient);
+  expect_close("dbias", fast.dbias, reference.dbias, bounds.absolute.dbias, bounds.gradient);
+  expect_close("dsinks", fast.dsinks, reference.dsinks, bounds.absolute.dsinks, bounds.gradient);
 }
 
 class AttentionSweep : public ::testing::TestWithParam<int> {
@@ -104,6 +106,51 @@ TEST_P(AttentionTargets, EveryWidth) {
     const Attention attention = problem.attention();
     expect_answers(solve(attention, problem.dout.view()), solve_ref(attention, problem.dout.view()),
                    attention_bounds(attention, problem.dout.view()));
+  }
+}
+
+/// A mask given as a bias: what it hides has no weight, and a row that it hides entirely attends
+/// evenly.
+TEST_P(AttentionTargets, ABiasOfMinusInfinityHidesKeys) {
+  for (const float hidden : {-kInf, std::numeric_limits<float>::lowest()}) {
+    Problem problem({.sequences = {{5, 300}}, .bias = true});
+    for (int64_t j = 0; j < 300; ++j) {
+      for (int64_t h = 0; h < 2; ++h) {
+        problem.bias.view()(0, h, 1, j) = hidden;
+        if (j % 3 != 0) problem.bias.view()(0, h, 2, j) = hidden;
+      }
+    }
+    const Attention attention = problem.attention();
+    const Answers<float> answers = solve(attention, problem.dout.view());
+    const AttentionMaps maps = attention_maps(attention, std::vector<int64_t>{1, 2});
+    for (int64_t j = 0; j < 300; ++j) {
+      EXPECT_NEAR(maps.row(0, 0)[j], 1 / 300.0, 1e-6);
+      EXPECT_EQ(maps.row(1, 0)[j] < kFlushed, j % 3 != 0);
+      EXPECT_EQ(std::abs(answers.dbias.view()(0, 0, 2, j)) < kFlushed, j % 3 != 0);
+    }
+    for (int64_t d = 0; d < 8; ++d) {
+      double mean = 0;
+      for (int64_t j = 0; j < 300; ++j) mean += problem.v.view()(j, 0, d) / 300.0;
+      EXPECT_NEAR(answers.out.view()(1, 0, d), mean, 1e-5);
+    }
+  }
+}
+
+/// From one that takes nothing to one that takes everything.
+TEST_P(AttentionTargets, SinksOfEverySize) {
+  Problem problem({.sequences = {{40, 300}, {9, 9}}, .heads = 4, .kv_heads = 2, .sinks = true});
+  const std::vector<float> sizes = {-200, -3, 4, 200};
+  for (int64_t h = 0; h < 4; ++h) problem.sinks.view()(h) = sizes[h];
+  const Attention attention = problem.attention();
+  const Answers<float> answers = solve(attention, problem.dout.view());
+  expect_answers(answers, solve_ref(attention, problem.dout.view()),
+                 attention_bounds(attention, problem.dout.view()));
+  Attention without = attention;
+  without.sinks = {};
+  const Answers<float> plain = solve(without, problem.dout.view());
+  for (int64_t d = 0; d < 8; ++d) {
+    EXPECT_FLOAT_EQ(answers.out.view()(7, 0, d), plain.out.view()(7, 0, d));
+    EXPECT_EQ(answers.out.view()(7, 3, d), 0);
   }
 }
 

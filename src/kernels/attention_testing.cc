@@ -80,6 +80,9 @@ void draw_features(Random& random, Spec& spec) {
   }
   if (chance(random, 0.2f)) spec.mask.shift = pick<int64_t>(random, {-3, -1, 1, 20});
   if (chance(random, 0.15f)) spec.mask.first_keys = pick<int64_t>(random, {0, 1, 3, 50});
+  spec.bias = chance(random, 0.25f);
+  spec.shared_bias = chance(random, 0.5f);
+  spec.sinks = chance(random, 0.2f);
 }
 
 /// NaN in the rows of every sequence past its length.
@@ -111,6 +114,8 @@ std::string Spec::text() const {
   if (table) all += " table";
   if (padding) all += " padding";
   if (positions) all += " positions";
+  if (bias) all += shared_bias ? " shared bias" : " bias";
+  if (sinks) all += " sinks";
   if (gates) all += fmt::format(" gates {}", static_cast<int>(*gates));
   if (some_gates_zero) all += " some_gates_zero";
   return all;
@@ -150,6 +155,7 @@ Problem::Problem(const Spec& given) : spec(given) {
   }
   draw_bias(random);
   draw_gates(random);
+  draw_dense_bias(random);
 }
 
 void Problem::draw_padding(Random& random) {
@@ -192,6 +198,27 @@ void Problem::draw_gates(Random& random) {
   });
 }
 
+void Problem::draw_dense_bias(Random& random) {
+  const auto value = [&] {
+    const float x = random.normal();
+    return spec.step == 0 ? x : std::round(x / spec.step) * spec.step;
+  };
+  if (spec.bias) {
+    int64_t most_rows = 0, most_keys = 0;
+    for (const Spec::Lengths& s : spec.sequences) {
+      most_rows = std::max(most_rows, s.rows);
+      most_keys = std::max(most_keys, s.keys);
+    }
+    const int64_t sequences = spec.shared_bias ? 1 : std::ssize(spec.sequences);
+    bias = Array<float, 4>({sequences, spec.heads, most_rows, most_keys});
+    bias.fill(value);
+  }
+  if (spec.sinks) {
+    sinks = Array<float, 1>({spec.heads});
+    sinks.fill(value);
+  }
+}
+
 Attention Problem::attention() const {
   Attention a{.q = q.view(), .k = k.view(), .v = v.view()};
   a.q_offsets = q_offsets;
@@ -205,6 +232,13 @@ Attention Problem::attention() const {
   a.softcap = spec.softcap;
   a.alibi_slopes = slopes;
   a.relative_bias = {.table = table.view(), .buckets = buckets};
+  if (spec.bias) {
+    const View<float, 4> own = bias.view();
+    a.bias = {own.data(),
+              {std::ssize(spec.sequences), own.extent(1), own.extent(2), own.extent(3)},
+              {spec.shared_bias ? 0 : own.stride(0), own.stride(1), own.stride(2), own.stride(3)}};
+  }
+  if (spec.sinks) a.sinks = {sinks.view().data(), static_cast<size_t>(spec.heads)};
   a.dropout = spec.dropout;
   a.head_dropout = spec.head_dropout;
   a.seed = spec.seed;
@@ -223,6 +257,8 @@ Answers<double> solve_ref(const Attention& attention, View<const float, 3> dout,
                           .dv = a.dv.view(),
                           .dgates = a.dgates.view(),
                           .dtable = a.dtable.view(),
+                          .dbias = a.dbias.view(),
+                          .dsinks = a.dsinks.view(),
                           .at_zero_gates = options.at_zero_gates});
   return a;
 }

@@ -102,6 +102,8 @@ struct Spec {
   std::optional<float> scale;
   float softcap = 0, dropout = 0, head_dropout = 0;
   bool alibi = false, table = false, padding = false, positions = false;
+  bool bias = false, shared_bias = false;  // shared: between the sequences
+  bool sinks = false;
   std::optional<GateScope> gates;
   bool some_gates_zero = false;
   uint64_t seed = 1;
@@ -127,6 +129,8 @@ class Problem {
   Spec spec;
   Array<float, 3> q, k, v, dout;
   Array<float, 2> gates, table;
+  Array<float, 4> bias;
+  Array<float, 1> sinks;
   std::vector<int64_t> q_offsets{0}, k_offsets{0}, q_lengths, k_lengths, positions;
   std::vector<float> slopes;
   std::vector<int32_t> buckets;
@@ -135,6 +139,7 @@ class Problem {
   void draw_padding(Random& random);
   void draw_bias(Random& random);
   void draw_gates(Random& random);
+  void draw_dense_bias(Random& random);
 };
 
 /// Everything that comes out of forward and backward.
@@ -142,6 +147,8 @@ template <class T>
 struct Answers {
   Array<T, 3> out, dq, dk, dv;
   Array<T, 2> lse, dgates, dtable;
+  Array<T, 4> dbias;
+  Array<T, 1> dsinks;
 
   explicit Answers(const Attention& attention, Layout layout = Layout::kPacked)
       : out({attention.q.extent(0), attention.q.extent(1), attention.v.extent(2)}, layout),
@@ -150,7 +157,9 @@ struct Answers {
         dv(attention.v.shape(), layout),
         lse({attention.q.extent(0), attention.q.extent(1)}),
         dgates(attention.gates.shape()),
-        dtable(attention.relative_bias.table.shape()) {}
+        dtable(attention.relative_bias.table.shape()),
+        dbias(attention.bias.shape()),
+        dsinks({std::ssize(attention.sinks)}) {}
 };
 
 struct Options {
@@ -168,7 +177,7 @@ inline Answers<float> solve(const Attention& attention, View<const float, 3> dou
   const auto forget = [](auto&... arrays) {  // all of it is to be overwritten
     (arrays.fill([] { return std::numeric_limits<float>::quiet_NaN(); }), ...);
   };
-  forget(a.out, a.lse, a.dq, a.dk, a.dv, a.dgates, a.dtable);
+  forget(a.out, a.lse, a.dq, a.dk, a.dv, a.dgates, a.dtable, a.dbias, a.dsinks);
   attention_forward(attention, a.out.view(), a.lse.view(), options.observer);
   attention_backward(attention, a.out.view(), a.lse.view(), dout,
                      {.dq = a.dq.view(),
@@ -176,6 +185,8 @@ inline Answers<float> solve(const Attention& attention, View<const float, 3> dou
                       .dv = a.dv.view(),
                       .dgates = a.dgates.view(),
                       .dtable = a.dtable.view(),
+                      .dbias = a.dbias.view(),
+                      .dsinks = a.dsinks.data(),
                       .at_zero_gates = options.at_zero_gates});
   return a;
 }

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -22,17 +23,17 @@ namespace HWY_NAMESPACE {
 /// The scores of one block of rows, a block of keys at a time.
 class RowScores {
  public:
-  RowScores(const AttentionPlan& plan, const SequenceRows& sequence, int64_t kv_head,
-            Scratch& scratch)
+  RowScores(const AttentionPlan& plan, int64_t b, int64_t kv_head, Scratch& scratch)
       : plan_(plan),
-        sequence_(sequence),
+        b_(b),
         kv_head_(kv_head),
         stride_(round_up(plan.D, kLanes)),
         q_(scratch.take<float>(kRowBlock * stride_)),
         keys_(scratch.take<float>(kKeyBlock * plan.D)) {}
 
   void load_keys(int64_t first, int64_t count) {
-    pack_transposed(keys_from(plan_.problem.k, sequence_, kv_head_, first), count, plan_.D, keys_);
+    pack_transposed(keys_from(plan_.problem.k, plan_.sequences[b_], kv_head_, first), count,
+                    plan_.D, keys_);
   }
 
   /// s[row][key], softcap and bias included; right only where a row sees the key.
@@ -47,25 +48,26 @@ class RowScores {
     score_tiles<false>(rows, q_, stride_, keys_, plan_.D, first, count, s, nothing);
     for (int64_t r = 0; r < rows.count; ++r) {
       const Interval keys = within(rows.rows[r].keys, first, count);
-      cap_and_bias(plan_, rows.rows[r], first, keys, s + r * kScoreStride);
+      cap_and_bias(plan_, b_, rows.rows[r], first, keys, s + r * kScoreStride);
     }
   }
 
  private:
   const AttentionPlan& plan_;
-  const SequenceRows& sequence_;
-  int64_t kv_head_, stride_;
+  int64_t b_, kv_head_, stride_;
   float *q_, *keys_;
 };
 
-/// Scores in base 2 become weights that sum to 1.
-HWY_INLINE void softmax_in_place(float* s, int64_t count) {
-  const Vec maximum = hn::Set(F32(), max_row(s, count));
-  const double sum = sum_row(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
+/// Scores in base 2 become weights that, with that of a sink (-infinity: none), sum to 1.
+HWY_INLINE void softmax_in_place(float* s, int64_t count, float sink) {
+  const float largest = std::max(max_row(s, count), sink);
+  const Vec maximum = hn::Set(F32(), largest);
+  double sum = sum_row(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
     const Vec e = keep_n(exp2_nonpositive(hn::Sub(load_n(s + j, n), maximum)), n);
     store_n(e, s + j, n);
     return e;
   });
+  sum += std::exp2(sink - largest);
   const Vec inverse = hn::Set(F32(), static_cast<float>(1 / sum));
   for_vectors(count, [&](int64_t j, int64_t n) HEADWISE_LAMBDA {
     store_n(hn::Mul(load_n(s + j, n), inverse), s + j, n);
@@ -84,7 +86,7 @@ void map_item(const AttentionPlan& plan, const MapItem& item) {
       rows[at++] = {item.rows[i], h, position, plan.visible(sequence, position), 1.0f};
     }
   }
-  RowScores scores(plan, sequence, item.kv_head, scratch);
+  RowScores scores(plan, item.b, item.kv_head, scratch);
   float* const s = scratch.take<float>(kRowBlock * kScoreStride);
   Interval any;
   for (int64_t r = 0; r < count; ++r) any = any.hull(rows[r].keys);
@@ -103,7 +105,9 @@ void map_item(const AttentionPlan& plan, const MapItem& item) {
   }
   for (int64_t r = 0; r < count; ++r) {
     const Interval seen = rows[r].keys;
-    if (!seen.empty()) softmax_in_place(item.weights[r] + seen.begin, seen.end - seen.begin);
+    if (seen.empty()) continue;
+    const float sink = plan.has_sinks() ? plan.sink(rows[r].head) : -kInfinity;
+    softmax_in_place(item.weights[r] + seen.begin, seen.end - seen.begin, sink);
   }
 }
 
@@ -149,7 +153,7 @@ class JsTile {
       const AttentionPlan& plan = *attentions_[a].plan;
       for (int64_t kv = 0; kv < plan.K; ++kv) {
         Scratch inner;
-        RowScores scores(plan, plan.sequences[item_.b], kv, inner);
+        RowScores scores(plan, item_.b, kv, inner);
         scores.load_keys(first, keys);
         for (const int32_t h : plan.query_heads[kv]) load_head(a, h, first, keys, scores);
       }

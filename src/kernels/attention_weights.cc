@@ -146,6 +146,11 @@ void attention_js(std::span<const AttendedHeads> attentions, View<double, 2> sum
   int64_t heads = 0;
   for (const AttendedHeads& one : attentions) {
     const AttentionPlan& plan = plans.emplace_back(one.attention);
+    if (plan.has_sinks()) {
+      throw Error({.what = "attention_js: the attention has sinks",
+                   .got = "weights that sum to less than 1",
+                   .expected = "an attention without sinks"});
+    }
     check_view("lse", one.lse, {plan.T, plan.H}, false);
     check_lse(plan, one.lse);
     check_same_sequences(plans.front(), plan);

@@ -226,4 +226,23 @@ std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
                            : write(model, prompts, sources, options);
 }
 
+std::vector<int32_t> decoder_input(const Model& model, const TokenBatch& source, uint64_t seed,
+                                   uint64_t stream, const ForwardOptions& forward, int64_t most) {
+  const ModelConfig& config = model.config();
+  GenerateOptions options = read_generation(model.folder(), config);
+  options.seed = seed;
+  options.stream = stream;
+  options.forward = forward;
+  options.max_new_tokens = std::min(options.max_new_tokens, most);
+  if (config.max_positions > 0) {  // the start token needs one
+    options.max_new_tokens = std::min(options.max_new_tokens, config.max_positions - 1);
+  }
+  std::vector<int32_t> ids = generate(model, source, options).front().ids;
+  if (!ids.empty() && std::ranges::find(options.eos, ids.back()) != options.eos.end()) {
+    ids.pop_back();
+  }
+  ids.insert(ids.begin(), decoder_start(config, options));
+  return ids;
+}
+
 }  // namespace headwise

@@ -208,6 +208,13 @@ int64_t Model::heads() const {
   for (const AttentionSite& site : parts_->sites) heads += std::ssize(site.heads);
   return heads;
 }
+std::string Model::head_name(int64_t head) const {
+  const AttentionSite* const site = site_of_head(parts_->sites, head);
+  if (site == nullptr) {
+    refuse("there is no such head", fmt::format("{}", head), fmt::format("0 to {}", heads() - 1));
+  }
+  return site->head_name(head - site->first);
+}
 const MultiHeadAttention& Model::layer(int64_t site) const {
   return parts_->layer(parts_->sites[site]).attention();
 }

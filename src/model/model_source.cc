@@ -8,6 +8,7 @@
 #include "headwise/io/model_folder.h"
 #include "headwise/io/tensor_file.h"
 #include "io/file_hash.h"
+#include "io/folder_aside.h"
 #include "model/model_parts.h"
 
 namespace headwise {
@@ -44,13 +45,18 @@ const std::string& ModelSource::hash(const std::function<void()>& check) const {
   return hash_;
 }
 
+void ModelSource::moved_to(const std::filesystem::path& folder) {
+  folder_ = folder;
+  name_ = last_part(folder);
+}
+
 Model load(const std::string& folder_or_id, const LoadOptions& options) {
   const std::filesystem::path folder = find_model(folder_or_id);
   // Both at once: each takes a good part of the time to the first result.
   std::future<std::optional<Tokenizer>> tokenizer =
       std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
   Model model = Model::load(folder, options);
-  ModelSource& source = *model.source_;
+  ModelSource& source = ModelSource::of(model);
   source.set_tokenizer(tokenizer.get());
   if (!std::filesystem::is_directory(folder_or_id)) source.set_name(folder_or_id);
   return model;
@@ -62,6 +68,21 @@ const LoadOptions& Model::load_options() const { return source_->load_options();
 const Tokenizer* Model::tokenizer() const { return source_->tokenizer(); }
 const std::string& Model::hash(const std::function<void()>& check) const {
   return source_->hash(check);
+}
+
+void Model::save(const std::filesystem::path& folder) const {
+  check_outside(this->folder(), folder);
+  FolderAside aside(folder);
+  copy_files(this->folder(), aside.path());
+  const std::string copied = sha256_of_files(TensorFiles::open(aside.path()).files());
+  if (copied != hash()) {
+    throw Error({.what = "the weights that were written are not those of the model",
+                 .where = folder.string(),
+                 .got = copied,
+                 .expected = hash(),
+                 .hint = "were they written to meanwhile?"});
+  }
+  aside.become_out();
 }
 
 }  // namespace headwise

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "headwise/model/model.h"
 #include "headwise/text/tokenizer.h"
@@ -25,13 +27,19 @@ class ModelSource {
   const Tokenizer* tokenizer() const;
   const std::string& hash(const std::function<void()>& check) const;
 
+  static ModelSource& of(Model& model) { return *model.source_; }
   void set_name(std::string name) { name_ = std::move(name); }
   void set_tokenizer(std::optional<Tokenizer> tokenizer);
+  /// The folder was renamed.
+  void moved_to(const std::filesystem::path& folder);
+  /// Keeps a temporary folder as long as the model.
+  void keep(std::shared_ptr<const void> folder) { kept_ = std::move(folder); }
 
  private:
   std::filesystem::path folder_;
   std::string name_;
   LoadOptions options_;
+  std::shared_ptr<const void> kept_;
 
   mutable std::mutex mutex_;
   mutable bool tokenizer_is_read_ = false;

@@ -140,15 +140,19 @@ std::string_view to_string(LossTask task) {
   return "";
 }
 
-LossTask loss_task(std::string_view name) {
+std::vector<std::string_view> loss_task_names() {
   std::vector<std::string_view> names;
+  for (const auto& [name, task] : kTasks) names.push_back(name);
+  return names;
+}
+
+LossTask loss_task(std::string_view name) {
   for (const auto& [known, task] : kTasks) {
     if (name == known) return task;
-    names.push_back(known);
   }
   throw Error({.what = "there is no such loss",
                .got = quote(name),
-               .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+               .expected = fmt::format("one of {}", fmt::join(loss_task_names(), ", "))});
 }
 
 LossTask default_task(const ModelConfig& config) {

@@ -10,6 +10,7 @@
 
 #include "headwise/core/error.h"
 #include "io/json.h"
+#include "io/stage_file.h"
 
 namespace headwise {
 namespace {
@@ -396,6 +397,14 @@ std::string to_json(const Evidence& evidence) {
 Evidence evidence_from_json(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_json(text, where);
   return EvidenceReader(json, where).read();
+}
+
+Evidence read_evidence(const std::filesystem::path& file) {
+  Evidence evidence;
+  read_stage_file(Stage::evidence, file, [&](std::string_view text, const std::string& where) {
+    evidence = evidence_from_json(text, where);
+  });
+  return evidence;
 }
 
 }  // namespace headwise

@@ -69,14 +69,13 @@ std::vector<int64_t> numbers_below(int64_t end) {
 
 class Importance {
  public:
-  Importance(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
-             const ImportanceOptions& options, Evidence& evidence)
+  Importance(const Model& model, const EvaluationSet& set, const ImportanceOptions& options,
+             Evidence& evidence)
       : model_(model),
-        folder_(folder),
         set_(set),
         options_(options),
         evidence_(evidence),
-        pooling_(SentencePooling::find_or_mean(folder)),
+        pooling_(SentencePooling::find_or_mean(model.folder())),
         sweep_(model, pooling_, set, {.gates = options.gates}),
         statistic_(set.task, sweep_.scorer().tokens(), set.examples.all.scores),
         all_(looked_at(numbers_below(model.heads()))),
@@ -242,16 +241,18 @@ class Importance {
     if (set_.task == LossTask::classify) {
       loss.scores = label_scores(labels, set_.examples.all.labels, model_.output_width());
     }
-    if (!set_.references.empty() && options_.tokenizer != nullptr) loss.scores["bleu"] = bleu();
+    if (options_.bleu && !set_.references.empty() && model_.tokenizer() != nullptr) {
+      loss.scores["bleu"] = bleu();
+    }
     evidence_.loss = std::move(loss);
   }
 
   /// Of what the model writes by itself.
   double bleu() const {
-    GenerateOptions params = translation_options(folder_, model_.config());
+    GenerateOptions params = translation_options(model_.folder(), model_.config());
     if (!options_.gates.empty())
       params.forward.gates = {options_.gates.data(), {1, model_.heads()}};
-    return translation_bleu(model_, set_.examples.all.source, params, *options_.tokenizer,
+    return translation_bleu(model_, set_.examples.all.source, params, *model_.tokenizer(),
                             set_.references, [&](int64_t done) {
                               if (options_.progress) {
                                 options_.progress("translation", done, set_.size());
@@ -373,7 +374,6 @@ class Importance {
   }
 
   const Model& model_;
-  const std::filesystem::path& folder_;
   const EvaluationSet& set_;
   const ImportanceOptions& options_;
   Evidence& evidence_;
@@ -430,29 +430,26 @@ double tolerated_share(const Evidence& evidence) {
                .expected = "a number"});
 }
 
-double observe_importance(const Model& model, const std::filesystem::path& folder,
-                          const EvaluationSet& set, const ImportanceOptions& options,
-                          Evidence& evidence) {
+double observe_importance(const Model& model, const EvaluationSet& set,
+                          const ImportanceOptions& options, Evidence& evidence) {
   check_draws(options);
   if (options.adaptive_tolerance && !(*options.adaptive_tolerance > 0)) {
     throw Error({.what = "the tolerance must be a positive number",
                  .where = "adaptive",
                  .got = fmt::format("{}", *options.adaptive_tolerance)});
   }
-  return Importance(model, folder, set, options, evidence).run();
+  return Importance(model, set, options, evidence).run();
 }
 
-double append_groups(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const ImportanceOptions& options,
+double append_groups(const Model& model, const EvaluationSet& set, const ImportanceOptions& options,
                      Evidence& evidence) {
   ImportanceOptions only_groups = options;
   only_groups.gradient = only_groups.ablation_zero = only_groups.ablation_mean = false;
   only_groups.adaptive_tolerance.reset();
-  only_groups.tokenizer = nullptr;
+  only_groups.bleu = false;
   check_draws(only_groups);
   Evidence measured;
-  const double passes =
-      Importance(model, folder, set, only_groups, measured).run_groups_for(evidence);
+  const double passes = Importance(model, set, only_groups, measured).run_groups_for(evidence);
   add_groups(std::move(measured.groups), evidence);
   return passes;
 }

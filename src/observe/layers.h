@@ -9,9 +9,6 @@
 
 namespace headwise {
 
-/// "L3" of "L3.H1".
-inline std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
-
 /// The rows and columns of the heads that are wanted.
 PairMatrix part_of(const PairMatrix& all, const std::function<bool(const std::string&)>& wanted);
 

@@ -15,6 +15,7 @@
 #include "io/json.h"
 #include "observe/data_pass.h"
 #include "observe/kept_heads.h"
+#include "observe/repeated.h"
 
 namespace headwise {
 namespace {
@@ -197,6 +198,17 @@ void check_same_tokens(const Tokenizer& a, const Tokenizer& b, const std::string
     if (a.token(id) == b.token(id)) continue;
     refuse(fmt::format("token {} is {}", id, quote(b.token(id))), quote(a.token(id)));
   }
+}
+
+ObservedCorpus random_corpus(const ModelConfig& config, uint64_t seed) {
+  ObservedCorpus corpus{.name = "random tokens"};
+  RepeatedSequences sequences = repeated_sequences(config, nullptr, seed);
+  for (size_t i = 0; i < sequences.ids.size(); ++i) {
+    ObservedText& text = corpus.texts.emplace_back();
+    text.ids = std::move(sequences.ids[i]);
+    if (!sequences.decoder_ids.empty()) text.decoder_ids = std::move(sequences.decoder_ids[i]);
+  }
+  return corpus;
 }
 
 }  // namespace headwise

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/nearest_name.h"
 #include "headwise/core/error.h"
+#include "headwise/core/nearest_name.h"
 #include "headwise/observe/head_weights.h"
 #include "observe/head_metric.h"
 
@@ -73,7 +73,8 @@ std::string list_measures() {
 MeasureSelection::MeasureSelection(std::initializer_list<std::string> names)
     : MeasureSelection(std::span(names.begin(), names.size())) {}
 
-MeasureSelection::MeasureSelection(std::span<const std::string> names) : all_(names.empty()) {
+MeasureSelection::MeasureSelection(std::span<const std::string> names)
+    : all_(names.empty()), names_(names.begin(), names.end()) {
   for (const std::string& name : names) {
     bool known = false;
     for (const MeasureGroup& group : measure_groups()) {

@@ -8,6 +8,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/observe/head_weights.h"
+#include "io/file.h"
 #include "observe/data_pass.h"
 #include "observe/layers.h"
 #include "observe/repeated.h"
@@ -29,13 +30,13 @@ void check_vocabulary(std::span<const int32_t> ids, int64_t vocabulary, const st
 
 class Observation {
  public:
-  Observation(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
-              const ObserveOptions& options, Evidence so_far)
+  Observation(const Model& model, const ObserveData& data, const ObserveOptions& options,
+              Evidence so_far)
       : model_(model),
-        tokenizer_(tokenizer),
+        tokenizer_(model.tokenizer()),
         data_(data),
         options_(options),
-        evidence_(so_far.heads.empty() ? no_evidence(model) : std::move(so_far)) {
+        evidence_(std::move(so_far)) {
     check_heads();
     check_ids();
     check_replaced();
@@ -205,7 +206,7 @@ class Observation {
     options.ablation_zero = options.ablation_mean = options.layers = false;
     options.groups.clear();
     options.pairs = ImportanceOptions::Pairs::none;
-    observe_importance(model_, data_.folder, *data_.evaluation, options, evidence_);
+    observe_importance(model_, *data_.evaluation, options, evidence_);
   }
 
   void measure_ablations() {
@@ -213,14 +214,14 @@ class Observation {
     options.gradient = false;
     options.ablation_zero &= options_.measures.has("ablation_zero");
     options.ablation_mean &= options_.measures.has("ablation_mean");
-    observe_importance(model_, data_.folder, *data_.evaluation, options, evidence_);
+    observe_importance(model_, *data_.evaluation, options, evidence_);
   }
 
   ImportanceOptions importance_options() const {
     ImportanceOptions options = options_.importance;
     options.gates = options_.gates;
     options.seed = options_.seed;
-    options.tokenizer = tokenizer_;
+    options.bleu = true;
     for (const HeadIndex& head : options_.only) {
       options.heads.push_back(model_.attentions()[head.site].first + head.index);
     }
@@ -342,8 +343,8 @@ Evidence no_evidence(const Model& model) {
 }
 
 ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const std::string& text,
-                           const std::string& where) {
-  Encoding encoding = tokenizer.encode(text);
+                           const std::string& where, const EncodeOptions& options) {
+  Encoding encoding = tokenizer.encode(text, options);
   const int64_t most = model.config().max_positions;
   if (encoding.ids.empty()) {
     throw Error({.what = "the text has no tokens", .where = where, .expected = "some text"});
@@ -361,9 +362,29 @@ ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const
   return result;
 }
 
-Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
-                 const ObserveOptions& options, Evidence so_far) {
-  return Observation(model, tokenizer, data, options, std::move(so_far)).run();
+Evidence observe(const Model& model, const ObserveData& data, const ObserveOptions& options,
+                 Evidence so_far) {
+  return Observation(model, data, options, std::move(so_far)).run();
+}
+
+Evidence observe(const Model& model, const ObserveData& data, const ObserveOptions& options) {
+  Evidence so_far = identify(model, data, options);
+  if (options.out.empty()) return observe(model, data, options, std::move(so_far));
+  const std::string part = options.out.string() + ".part";
+  if (options.resume && is_there(part)) {
+    Evidence left = read_evidence(part);
+    check_continues(left, so_far, part);
+    so_far = std::move(left);
+  }
+  ObserveOptions saving = options;
+  saving.saved = [&](const Evidence& evidence) {
+    write_file_whole(part, to_json(evidence));
+    if (options.saved) options.saved(evidence);
+  };
+  Evidence evidence = observe(model, data, saving, std::move(so_far));
+  write_file_whole(options.out, to_json(evidence));
+  std::filesystem::remove(part);
+  return evidence;
 }
 
 }  // namespace headwise

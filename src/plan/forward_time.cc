@@ -1,15 +1,13 @@
 // Times a model and its attentions on this machine.
 #include "plan/forward_time.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "headwise/prune/prune.h"
+#include "io/folder_aside.h"
 #include "model/random_texts.h"
 #include "plan/model_cost.h"
 #include "prune/equivalence.h"
@@ -44,9 +42,8 @@ double whole_seconds(const Model& model) {
 
 }  // namespace
 
-ForwardTime::ForwardTime(const Model& model, std::filesystem::path folder,
-                         std::function<void()> check)
-    : model_(model), folder_(std::move(folder)), check_(std::move(check)) {
+ForwardTime::ForwardTime(const Model& model, std::function<void()> check)
+    : model_(model), check_(std::move(check)) {
   const int64_t positions = model.config().max_positions;
   const int64_t length = positions > 0 ? std::min(positions, kTokens) : kTokens;
   for (int64_t b = 0; b <= kTexts; ++b) offsets_.push_back(b * length);
@@ -64,14 +61,11 @@ double ForwardTime::predicted_speedup(std::span<const uint8_t> kept) {
 double ForwardTime::measured_speedup(std::span<const uint8_t> kept) const {
   const std::vector<float> gates(kept.begin(), kept.end());
   if (std::ranges::find(gates, 0.f) == gates.end()) return 1;
-  static std::atomic<int> number = 0;
-  const FolderAside compact(std::filesystem::temp_directory_path() /
-                            fmt::format("headwise-compact-{}-{}", ::getpid(), number++));
-  const LoadOptions load;
-  write_pruned({.model = model_, .folder = folder_, .gates = gates, .load = load},
-               PruneForm::compact, compact.path());
-  const SpeedComparison speed = compare_speed(model_, Model::load(compact.path()), kTexts,
-                                              {.tokens = kTokens, .check = check_});
+  const std::shared_ptr<FolderAside> compact = temporary_folder();
+  write_pruned({.model = model_, .gates = gates}, PruneForm::compact, compact->path());
+  const SpeedComparison speed =
+      compare_speed(model_, Model::load(compact->path(), model_.load_options()), kTexts,
+                    {.tokens = kTokens, .check = check_});
   return speed.before / speed.after;
 }
 

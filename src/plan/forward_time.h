@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <utility>
@@ -22,7 +21,7 @@ class ForwardTime {
   /// Of 8 texts of 128 tokens, or as many as the model has positions for; an encoder-decoder reads
   /// as many on both sides. The model must outlive it. `check` is called now and then, and may
   /// throw.
-  ForwardTime(const Model& model, std::filesystem::path folder, std::function<void()> check);
+  ForwardTime(const Model& model, std::function<void()> check);
 
   /// How many times as fast a model is with what is kept of all heads.
   double predicted_speedup(std::span<const uint8_t> kept);
@@ -33,7 +32,6 @@ class ForwardTime {
   double attention_seconds(const AttentionSite& site, std::span<const uint8_t> kept);
 
   const Model& model_;
-  std::filesystem::path folder_;
   std::function<void()> check_;
   std::vector<int64_t> offsets_;
   double rest_ = 0;

@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/model/summary.h"
+#include "io/folder_aside.h"
+#include "model/model_source.h"
 #include "plan/head_layout.h"
 #include "plan/model_cost.h"
 #include "plan/pruning_state.h"
@@ -106,18 +110,16 @@ std::vector<int64_t> masked_heads(const HeadLayout& layout, const GateOptions& o
 
 }  // namespace
 
-GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const GateOptions& options,
-                     const std::filesystem::path& out, const LoadOptions& load) {
+GatedPlan learn_plan(const Model& model, const EvaluationSet& set, const GateOptions& options) {
   const HeadLayout layout(model.config());
   const int64_t all = layout.heads(), most = most_left(options, all);
   const std::vector<double> any(all);
   (void)masked_heads(layout, options, most, any, std::vector<float>(all, 1));  // can it be done?
-  write_pruned(
-      {.model = model, .folder = folder, .gates = std::vector<float>(all, 1), .load = load},
-      PruneForm::masked, out);
+  const std::shared_ptr<FolderAside> aside = temporary_folder();
+  write_pruned({.model = model, .gates = std::vector<float>(all, 1)}, PruneForm::masked,
+               aside->path());
 
-  TrainedFolder trained(out, set, load);
+  TrainedFolder trained(aside->path(), set, model.load_options());
   TrainableModel& student = trained.model();
   student.learn_gates({.train_weights = options.train_weights,
                        .rate = rate_of_gates(fine_tune_steps(set.examples, options.training))});
@@ -133,24 +135,28 @@ GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
   };
   trained.learn(model, training);
 
-  GatedPlan result{.plan = {.order = "gates"}};
+  Plan plan{.order = "gates"};
+  std::map<std::string, float> learned;
   const std::vector<float> gates = student.learned_gates();
   const auto values = student.parameters().back().values;
   const std::vector<double> log_alpha(values.begin(), values.end());
   std::vector<uint8_t> kept(all, 1);
   for (const int64_t head : masked_heads(layout, options, most, log_alpha, gates)) {
     kept[head] = 0;
-    result.plan.drop.push_back(layout.name(head));
+    plan.drop.push_back(layout.name(head));
   }
   for (int64_t head = 0; head < all; ++head) {
-    result.gates[layout.name(head)] = gates[head];
-    if (kept[head]) result.plan.keep.push_back(layout.name(head));
+    learned[layout.name(head)] = gates[head];
+    if (kept[head]) plan.keep.push_back(layout.name(head));
   }
   student.fold_gates();
   trained.write();
-  expect_heads(kept, result.plan.expected);
-  expect_cost(summarize(folder), kept, result.plan.expected);
-  return result;
+  expect_heads(kept, plan.expected);
+  expect_cost(summarize(model.folder()), kept, plan.expected);
+  Model gated = Model::load(aside->path(), model.load_options());
+  ModelSource::of(gated).keep(aside);
+  ModelSource::of(gated).set_name(model.name());
+  return {.plan = std::move(plan), .gates = std::move(learned), .model = std::move(gated)};
 }
 
 }  // namespace headwise

@@ -113,15 +113,19 @@ std::string_view to_string(HeadOrder order) {
   return "";
 }
 
-HeadOrder head_order(std::string_view name) {
+std::vector<std::string_view> head_order_names() {
   std::vector<std::string_view> names;
+  for (const auto& [name, order] : kOrders) names.push_back(name);
+  return names;
+}
+
+HeadOrder head_order(std::string_view name) {
   for (const auto& [known, order] : kOrders) {
     if (name == known) return order;
-    names.push_back(known);
   }
   throw Error({.what = "there is no such order",
                .got = quote(name),
-               .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+               .expected = fmt::format("one of {}", fmt::join(head_order_names(), ", "))});
 }
 
 HeadOrder default_order(const Verdict& verdict) {

@@ -82,26 +82,27 @@ class RemovalSequence {
 
 class Planner {
  public:
-  Planner(const Verdict& verdict, const PlanOptions& options, const PlanData& data)
-      : verdict_(verdict),
+  /// `model` may be null.
+  Planner(const Model* model, const Verdict& verdict, const PlanOptions& options,
+          const PlanData& data)
+      : model_(model),
+        verdict_(verdict),
         options_(options),
         data_(data),
         order_(options.order.value_or(default_order(verdict))) {
     check();
-    if (!data.folder.empty()) summary_ = summarize(data.folder);
+    if (model != nullptr) summary_ = summarize(model->folder());
     layout_ = summary_ ? HeadLayout(summary_->config) : HeadLayout(verdict);
     for (const HeadVerdict& head : verdict.heads) (void)layout_->find(head.head);
     stays_.resize(layout_->heads());
     for (const std::string& role : options.keep_roles) {
       for (const std::string& head : heads_of_role(verdict, role)) stays_[layout_->find(head)] = 1;
     }
-    if (data.model != nullptr && data.evaluation != nullptr) {
-      quality_.emplace(*data.model, data.folder, *data.evaluation, data.tokenizer);
-    }
+    if (model != nullptr && data.evaluation != nullptr) quality_.emplace(*model, *data.evaluation);
     const EvaluationSet* const reported =
         data.held_out != nullptr ? data.held_out : data.evaluation;
-    if (data.model != nullptr && reported != nullptr && reported->size() > 0) {
-      reported_.emplace(*data.model, data.folder, *reported, data.tokenizer);
+    if (model != nullptr && reported != nullptr && reported->size() > 0) {
+      reported_.emplace(*model, *reported);
     }
   }
 
@@ -131,9 +132,6 @@ class Planner {
                    .got = fmt::format("{}", budgets),
                    .expected = "keep, heads, speedup, max_loss or drop; or roles to keep"});
     }
-    if (data_.model != nullptr && data_.folder.empty()) {
-      throw Error({.what = "a plan that measures a model needs its folder"});
-    }
     const auto in_range = [](const char* name, std::optional<double> value, double low,
                              double high) {
       if (!value || (*value >= low && *value <= high)) return;
@@ -159,15 +157,15 @@ class Planner {
                    .where = "uniform",
                    .expected = "another budget than a list of heads"});
     }
-    const bool measures = data_.model != nullptr && data_.evaluation != nullptr;
+    const bool measures = model_ != nullptr && data_.evaluation != nullptr;
     if (options_.max_loss && !measures)
       need("max_loss", "a model, and data to measure its loss on");
     if (walks_greedily() && !measures) need("greedy", "a model, and data to measure its loss on");
     if (!options_.curves.empty() && !measures && data_.held_out == nullptr)
       need("curves", "a model, and data to measure on");
-    if (options_.speedup && data_.model == nullptr) need("speedup", "a model to time");
-    if (options_.uniform && data_.folder.empty()) {
-      need("uniform", "the model's folder, which says how heads share keys and biases");
+    if (options_.speedup && model_ == nullptr) need("speedup", "a model to time");
+    if (options_.uniform && model_ == nullptr) {
+      need("uniform", "the model, which says how heads share keys and biases");
     }
   }
 
@@ -312,7 +310,7 @@ class Planner {
   }
 
   int64_t walk_to_speed(RemovalSequence& sequence) {
-    time_.emplace(*data_.model, data_.folder, [this] {
+    time_.emplace(*model_, [this] {
       if (data_.progress) data_.progress("time", 0, 1);
     });
     while (!sequence.level() && sequence.extend()) {
@@ -482,7 +480,7 @@ class Planner {
       for (int64_t x = 0; x < set.size(); x += set.masks) first.push_back(x);
       curve_set_ = examples_of(set, first);
       curve_set_->masks = 1;
-      curve_quality_.emplace(*data_.model, data_.folder, *curve_set_, data_.tokenizer);
+      curve_quality_.emplace(*model_, *curve_set_);
     }
     return *curve_quality_;
   }
@@ -564,6 +562,7 @@ class Planner {
     return means;
   }
 
+  const Model* model_;
   const Verdict& verdict_;
   const PlanOptions& options_;
   const PlanData& data_;
@@ -582,8 +581,13 @@ class Planner {
 
 }  // namespace
 
-Plan plan(const Verdict& verdict, const PlanOptions& options, const PlanData& data) {
-  return Planner(verdict, options, data).run();
+Plan plan(const Model& model, const Verdict& verdict, const PlanOptions& options,
+          const PlanData& data) {
+  return Planner(&model, verdict, options, data).run();
+}
+
+Plan plan(const Verdict& verdict, const PlanOptions& options) {
+  return Planner(nullptr, verdict, options, {}).run();
 }
 
 }  // namespace headwise

@@ -26,9 +26,10 @@ using testing::HasSubstr;
 
 std::filesystem::path golden(const std::string& name) { return golden_folder() / "models" / name; }
 
-std::string message(const Verdict& verdict, const PlanOptions& options, const PlanData& data = {}) {
+std::string message(const Verdict& verdict, const PlanOptions& options,
+                    const Model* model = nullptr, const PlanData& data = {}) {
   try {
-    (void)plan(verdict, options, data);
+    (void)(model != nullptr ? plan(*model, verdict, options, data) : plan(verdict, options));
   } catch (const Error& error) {
     return error.what();
   }
@@ -187,13 +188,14 @@ TEST(MakePlan, SaysWhatIsMissing) {
   EXPECT_THAT(message(verdict, {.speedup = 0.5}), HasSubstr("at least 1"));
   EXPECT_THAT(message(verdict, {.speedup = 2}), HasSubstr("a model"));
   EXPECT_THAT(message(verdict, {.max_loss = 0.1}), HasSubstr("data"));
-  EXPECT_THAT(message(verdict, {.keep = 0.5, .uniform = true}), HasSubstr("folder"));
+  EXPECT_THAT(message(verdict, {.keep = 0.5, .uniform = true}), HasSubstr("the model"));
   EXPECT_THAT(message(verdict, {.keep = 0.5, .order = HeadOrder::greedy}), HasSubstr("data"));
   EXPECT_THAT(message(verdict, {.keep = 0.5, .curves = {HeadOrder::gradient}}), HasSubstr("data"));
   EXPECT_THAT(message(verdict, {.drop = "L0.H0", .uniform = true}), HasSubstr("evenly"));
   EXPECT_THAT(message(verdict, {.heads = 1}), HasSubstr("2 or more"));
   EXPECT_THAT(message(verdict_of(grid_names(2, 2)), {.keep = 0.5}), HasSubstr("observe"));
-  EXPECT_THAT(message(verdict, {.keep = 0.5}, {.folder = golden("marian")}), HasSubstr("L0.H0"));
+  const Model marian = Model::load(golden("marian"));
+  EXPECT_THAT(message(verdict, {.keep = 0.5}, &marian), HasSubstr("L0.H0"));
   EXPECT_THAT(message(verdict_of({"heads"}), {.keep = 0.5}), HasSubstr("heads"));
   EXPECT_THROW(head_order("alphabetic"), Error);
   EXPECT_EQ(head_order("redundant-first"), HeadOrder::redundant_first);
@@ -232,12 +234,13 @@ TEST(MakePlan, CountsByHand) {
 
 TEST(MakePlan, UniformFitsWhatConfigsCanSay) {
   for (const char* name : {"bert", "llama", "t5", "mpnet", "marian", "qwen3"}) {
+    const Model model = Model::load(golden(name));
     for (uint64_t seed = 0; seed < 20; ++seed) {
       SCOPED_TRACE(std::string(name) + " " + std::to_string(seed));
-      const ModelConfig config = read_config(golden(name));
-      const std::vector<AttentionSite> sites = attention_sites(config);
+      const ModelConfig& config = model.config();
+      const std::span<const AttentionSite> sites = model.attentions();
       const Verdict verdict = random_verdict(head_names(sites), seed);
-      const Plan made = plan(verdict, {.keep = 0.6, .uniform = true}, {.folder = golden(name)});
+      const Plan made = plan(model, verdict, {.keep = 0.6, .uniform = true});
       EXPECT_LE(std::ssize(made.keep) * 10, std::ssize(verdict.heads) * 6);
       const std::set<std::string> kept(made.keep.begin(), made.keep.end());
       std::set<int64_t> counts, groups;
@@ -279,7 +282,7 @@ class Measured : public testing::Test {
     verdict_ = random_verdict(head_names(model_.attentions()), 5);
   }
 
-  PlanData data() const { return {.folder = folder_, .model = &model_, .evaluation = &set_}; }
+  PlanData data() const { return {.evaluation = &set_}; }
 
   double loss(const std::vector<std::string>& masked) const {
     std::vector<float> gates(model_.heads(), 1);
@@ -302,8 +305,7 @@ class Measured : public testing::Test {
     return sum / tokens;
   }
 
-  std::filesystem::path folder_ = golden("gpt2");
-  Model model_ = Model::load(folder_);
+  Model model_ = Model::load(golden("gpt2"));
   EvaluationSet set_;
   Verdict verdict_;
 };
@@ -312,7 +314,8 @@ class Measured : public testing::Test {
 constexpr double kTolerance = 4e-5;
 
 TEST_F(Measured, GreedyTakesTheHeadThatIsMissedLeast) {
-  const Plan made = plan(verdict_, {.heads = 3, .order = HeadOrder::greedy, .at_least = 0}, data());
+  const Plan made =
+      plan(model_, verdict_, {.heads = 3, .order = HeadOrder::greedy, .at_least = 0}, data());
   std::vector<std::string> gone;
   const std::vector<std::string> names = head_names(model_.attentions());
   for (const std::string& head : made.drop) {
@@ -332,7 +335,8 @@ TEST_F(Measured, GreedyTakesTheHeadThatIsMissedLeast) {
 }
 
 TEST_F(Measured, GreedyInLargerSteps) {
-  const Plan made = plan(verdict_, {.heads = 6, .order = HeadOrder::greedy, .step = 4}, data());
+  const Plan made =
+      plan(model_, verdict_, {.heads = 6, .order = HeadOrder::greedy, .step = 4}, data());
   // The first four are the lowest of one measurement.
   std::vector<double> alone;
   for (const std::string& head : made.drop) alone.push_back(loss({head}));
@@ -345,10 +349,10 @@ TEST_F(Measured, CurvesAreLossesOfNestedSets) {
                             .order = HeadOrder::ablation,
                             .curves = {HeadOrder::ablation, HeadOrder::greedy},
                             .draws = 2};
-  const Plan made = plan(verdict_, options, data());
+  const Plan made = plan(model_, verdict_, options, data());
   ASSERT_EQ(made.curves.size(), 3);
   const std::vector<std::string> order =
-      plan(verdict_, {.heads = 3, .order = HeadOrder::ablation}).drop;
+      plan(model_, verdict_, {.heads = 3, .order = HeadOrder::ablation}).drop;
   const auto first = [](const std::vector<std::string>& heads, int64_t count) {
     return std::vector<std::string>(heads.begin(), heads.begin() + count);
   };
@@ -366,8 +370,8 @@ TEST_F(Measured, CurvesAreLossesOfNestedSets) {
   PlanOptions one = options;
   one.draws = 1;
   one.curves = {HeadOrder::random};
-  const auto drawn = plan(verdict_, {.heads = 3, .order = HeadOrder::random}).drop;
-  const Plan control = plan(verdict_, one, data());
+  const auto drawn = plan(model_, verdict_, {.heads = 3, .order = HeadOrder::random}).drop;
+  const Plan control = plan(model_, verdict_, one, data());
   for (const CurvePoint& point : control.curves.at("random")) {
     EXPECT_NEAR(point.loss, loss(first(drawn, point.removed)), kTolerance);
   }
@@ -379,11 +383,11 @@ TEST_F(Measured, CurvesGetMorePointsWhereTheyBend) {
                       .curves = {HeadOrder::ablation},
                       .draws = 1,
                       .points = 3};
-  const Plan few = plan(verdict_, options, data());
+  const Plan few = plan(model_, verdict_, options, data());
   EXPECT_EQ(few.curves.at("ablation").size(), 3);
   EXPECT_EQ(few.curves.at("random").size(), 3);
   options.more_points = 2;
-  const Plan more = plan(verdict_, options, data());
+  const Plan more = plan(model_, verdict_, options, data());
   EXPECT_EQ(more.curves.at("ablation").size(), 5);
   EXPECT_EQ(more.curves.at("random").size(), 3);
   const std::vector<CurvePoint>& curve = more.curves.at("ablation");
@@ -393,9 +397,10 @@ TEST_F(Measured, CurvesGetMorePointsWhereTheyBend) {
 TEST_F(Measured, TheLossRisesNoMoreThanAllowed) {
   for (const double share : {0., 0.002, 0.02, 10.}) {
     SCOPED_TRACE(share);
-    const Plan made = plan(verdict_, {.max_loss = share, .order = HeadOrder::ablation}, data());
+    const Plan made =
+        plan(model_, verdict_, {.max_loss = share, .order = HeadOrder::ablation}, data());
     const std::vector<std::string> order =
-        plan(verdict_, {.heads = 3, .order = HeadOrder::ablation}).drop;
+        plan(model_, verdict_, {.heads = 3, .order = HeadOrder::ablation}).drop;
     const double limit = (1 + share) * loss({});
     size_t expected = 0;
     while (expected < order.size() &&
@@ -409,28 +414,27 @@ TEST_F(Measured, TheLossRisesNoMoreThanAllowed) {
 
 TEST_F(Measured, MeasuresHowFastItGets) {
   try {
-    const Plan made = plan(verdict_, {.speedup = 1.05}, data());
+    const Plan made = plan(model_, verdict_, {.speedup = 1.05}, data());
     EXPECT_GE(made.expected.at("speedup"), 1.05);
     EXPECT_GT(made.expected.at("speedup_predicted"), 0);
     EXPECT_GT(made.drop.size(), 0);
   } catch (const Error& error) {  // times are those of a machine that may have other work
     EXPECT_THAT(error.what(), HasSubstr("no plan makes the model so fast"));
   }
-  EXPECT_THAT(message(verdict_, {.speedup = 1000}, data()), HasSubstr("at most"));
-  EXPECT_TRUE(plan(verdict_, {.speedup = 1}, data()).drop.empty());
+  EXPECT_THAT(message(verdict_, {.speedup = 1000}, &model_, data()), HasSubstr("at most"));
+  EXPECT_TRUE(plan(model_, verdict_, {.speedup = 1}, data()).drop.empty());
 }
 
 TEST(MakePlan, ScoresAreOfTheTask) {
-  const std::filesystem::path folder = golden("bert_sequence");
-  const Model model = Model::load(folder);
+  const Model model = Model::load(golden("bert_sequence"));
   EvaluationSet set{.task = LossTask::classify};
   for (int32_t b = 0; b < 5; ++b) {
     set.examples.all.source.add(std::vector<int32_t>{1, 3 + b, 9, 20 - b, 2});
     set.examples.all.labels.push_back(b % 2);
   }
   const Verdict verdict = random_verdict(head_names(model.attentions()), 1);
-  const Plan made = plan(verdict, {.heads = 2, .curves = {HeadOrder::ablation}},
-                         {.folder = folder, .model = &model, .evaluation = &set});
+  const Plan made =
+      plan(model, verdict, {.heads = 2, .curves = {HeadOrder::ablation}}, {.evaluation = &set});
   // The plain way.
   std::vector<float> gates(model.heads(), 1);
   for (const std::string& name : made.drop) gates[model.find_heads(name).front().index] = 0;

@@ -31,13 +31,10 @@ std::vector<T> by_text(std::span<const T> values, int64_t masks) {
 
 }  // namespace
 
-ModelQuality::ModelQuality(const Model& model, const std::filesystem::path& folder,
-                           const EvaluationSet& set, const Tokenizer* tokenizer)
+ModelQuality::ModelQuality(const Model& model, const EvaluationSet& set)
     : model_(model),
-      folder_(folder),
       set_(set),
-      tokenizer_(tokenizer),
-      pooling_(SentencePooling::find_or_mean(folder)),
+      pooling_(SentencePooling::find_or_mean(model.folder())),
       sweep_(model, pooling_, set, {}) {}
 
 std::vector<ModelQuality::Quality> ModelQuality::measure(
@@ -180,14 +177,14 @@ ModelQuality::Quality ModelQuality::quality(double loss, std::span<const int32_t
 std::string ModelQuality::score_name() const {
   if (set_.task == LossTask::classify) return "accuracy";
   if (set_.task == LossTask::similarity) return "spearman";
-  return !set_.references.empty() && tokenizer_ != nullptr ? "bleu" : "";
+  return !set_.references.empty() && model_.tokenizer() != nullptr ? "bleu" : "";
 }
 
 double ModelQuality::bleu(std::span<const float> gates, const Progress& progress) const {
-  GenerateOptions options = translation_options(folder_, model_.config());
+  GenerateOptions options = translation_options(model_.folder(), model_.config());
   options.forward.gates = {gates.data(), {1, model_.heads()}};
-  return translation_bleu(model_, set_.examples.all.source, options, *tokenizer_, set_.references,
-                          [&](int64_t done) {
+  return translation_bleu(model_, set_.examples.all.source, options, *model_.tokenizer(),
+                          set_.references, [&](int64_t done) {
                             if (progress) progress(done, set_.size());
                           });
 }

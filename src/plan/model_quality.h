@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/observe/evidence.h"
-#include "headwise/text/tokenizer.h"
 #include "observe/loss_sweep.h"
 #include "observe/loss_table.h"
 
@@ -26,9 +24,8 @@ class ModelQuality {
   /// Work done so far and all of it. May throw to stop.
   using Progress = std::function<void(int64_t done, int64_t total)>;
 
-  /// All must outlive it; the tokenizer, for BLEU, may be null.
-  ModelQuality(const Model& model, const std::filesystem::path& folder, const EvaluationSet& set,
-               const Tokenizer* tokenizer);
+  /// Both must outlive it. BLEU needs the model's tokenizer.
+  ModelQuality(const Model& model, const EvaluationSet& set);
 
   struct Quality {
     double loss = 0;
@@ -90,9 +87,7 @@ class ModelQuality {
   double bleu(std::span<const float> gates, const Progress& progress) const;
 
   const Model& model_;
-  const std::filesystem::path& folder_;
   const EvaluationSet& set_;
-  const Tokenizer* tokenizer_;
   SentencePooling pooling_;
   LossSweep sweep_;
   std::map<Choice, Quality> known_;

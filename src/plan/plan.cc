@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/json.h"
+#include "io/stage_file.h"
 #include "plan/held_out_json.h"
 
 namespace headwise {
@@ -76,6 +77,14 @@ Plan plan_from_json(std::string_view text, const std::string& where) {
       }
     }
   }
+  return plan;
+}
+
+Plan read_plan(const std::filesystem::path& file) {
+  Plan plan;
+  read_stage_file(Stage::plan, file, [&](std::string_view text, const std::string& where) {
+    plan = plan_from_json(text, where);
+  });
   return plan;
 }
 

@@ -229,7 +229,7 @@ std::vector<Correction> compensate(const Model& model, std::span<const float> ga
   OutputObserver observer(model, gates, least);
   for_each_batch(options.source, options.target, kBatchRows,
                  [&](const TokenBatch& source, const TokenBatch& target) {
-                   if (options.progress) options.progress("compensation");
+                   if (options.progress) options.progress("compensation", 0, 1);
                    observer.advance(source.sequences());
                    const ForwardOptions params{.observer = &observer};
                    target.sequences() > 0 ? model.forward(source, target, params)

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/core/grouped.h"
 #include "headwise/core/parallel.h"
 #include "headwise/text/tokenizer_kind.h"
 #include "io/file.h"
@@ -40,12 +41,6 @@ std::string_view meaning_of(std::string_view order) {
       {"gates", "a gate that was learned with a penalty for open gates closed"}};
   const auto at = kMeanings.find(order);
   return at == kMeanings.end() ? "" : at->second;
-}
-
-std::string with_commas(int64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (auto at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
-  return text;
 }
 
 /// The metadata that holds for the pruned model as well. What an evaluation of the original
@@ -134,45 +129,16 @@ std::string what_was_removed(const PruneReport& report, const std::string& confi
   return text;
 }
 
-std::string row(std::string_view name, std::string_view before, std::string_view after,
-                double ratio) {
-  return fmt::format("| {} | {} | {} | {:.3f} |\n", name, before, after, ratio);
-}
-
 std::string what_it_cost(const PruneReport& report) {
   const ModelState &before = report.before, &after = report.after;
   std::string text = "## Measured\n\n|  | before | after | ratio |\n|---|--:|--:|--:|\n";
-  const auto count = [&](std::string_view name, int64_t a, int64_t b) {
-    const double all = static_cast<double>(std::max<int64_t>(1, a));
-    text += row(name, with_commas(a), with_commas(b), static_cast<double>(b) / all);
-  };
-  const auto number = [&](std::string_view name, double a, double b) {
-    if (a != 0) {
-      text += row(name, fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), b / a);
-    } else {
-      text += fmt::format("| {} | {:.4f} | {:.4f} |  |\n", name, a, b);
-    }
-  };
-  count("heads", before.heads, after.heads);
-  count("parameters", before.summary.parameters, after.summary.parameters);
-  count("parameters of attention", before.summary.attention_parameters,
-        after.summary.attention_parameters);
-  count("bytes of weights", before.summary.bytes, after.summary.bytes);
-  if (before.loss && after.loss) {
-    number(before.loss->task + " loss", before.loss->value, after.loss->value);
-    for (const auto& [score, value] : before.loss->scores) {
-      const auto other = after.loss->scores.find(score);
-      if (other != after.loss->scores.end()) number(score, value, other->second);
-    }
-  }
-  for (const SpeedComparison& at : report.speed) {
-    text += row(fmt::format("ms for {} x {} tokens", at.texts, at.tokens),
-                fmt::format("{:.2f}", at.before * 1e3), fmt::format("{:.2f}", at.after * 1e3),
-                at.after / at.before);
+  for (const ReportRow& row : rows_of(report)) {
+    text += fmt::format("| {} | {} | {} | {} |\n", row.name, row.before, row.after,
+                        row.ratio ? fmt::format("{:.3f}", *row.ratio) : "");
   }
   text += "\n";
   if (before.loss && after.loss) {
-    text += fmt::format("The loss is over {} examples{}.\n", with_commas(after.loss->examples),
+    text += fmt::format("The loss is over {} examples{}.\n", grouped(after.loss->examples),
                         after.loss->task == "fidelity"
                             ? "; fidelity is 1 - cosine with the embedding of the original"
                             : "");
@@ -187,10 +153,9 @@ std::string what_it_cost(const PruneReport& report) {
                     "Equality check{}: on {} {} ({} tokens) the hidden states of this model are "
                     "those of the original with these heads ablated; the largest difference is "
                     "{:.1e} of the largest hidden state.\n",
-                    report.recovered ? ", before the training" : "",
-                    with_commas(report.proof.texts),
+                    report.recovered ? ", before the training" : "", grouped(report.proof.texts),
                     report.proof.random_ids ? "texts of random ids" : "texts",
-                    with_commas(report.proof.tokens), report.proof.max_difference);
+                    grouped(report.proof.tokens), report.proof.max_difference);
 }
 
 std::string code(std::string_view language, std::string_view text) {

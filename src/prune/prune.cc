@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,11 +15,14 @@
 #include "headwise/io/model_folder.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/prune/model_card.h"
+#include "io/folder_aside.h"
+#include "model/model_source.h"
 #include "model/random_texts.h"
 #include "observe/loss_batch.h"
 #include "prune/compensate.h"
 #include "prune/equivalence.h"
 #include "prune/pruned_folder.h"
+#include "prune/trained_folder.h"
 
 namespace headwise {
 namespace {
@@ -39,15 +43,20 @@ std::string_view name_of(const Table& table, Value value) {
 }
 
 template <class Table>
+std::vector<std::string_view> names_in(const Table& table) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : table) names.emplace_back(name);
+  return names;
+}
+
+template <class Table>
 auto by_name(const Table& table, std::string_view name, const char* what) {
-  std::vector<std::string_view> known;
-  for (const auto& [spelling, value] : table) {
-    if (name == spelling) return value;
-    known.push_back(spelling);
+  for (const auto& [known, value] : table) {
+    if (name == known) return value;
   }
   throw Error({.what = what,
                .got = fmt::format("\"{}\"", name),
-               .expected = fmt::format("one of {}", fmt::join(known, ", "))});
+               .expected = fmt::format("one of {}", fmt::join(names_in(table), ", "))});
 }
 
 std::vector<float> gates_without(const Model& model, std::span<const std::string> drop) {
@@ -67,27 +76,166 @@ void check_texts(const ModelConfig& config, const PruneOptions& options) {
                .expected = fmt::format("{}", wanted)});
 }
 
-/// What is known of a pruned model without measuring it.
-void report_pruning(const Pruning& pruning, const PruneOptions& options,
-                    const std::filesystem::path& to, PruneReport& report) {
-  report.form = to_string(options.form);
-  report.compensate = to_string(options.compensate);
-  report.original = id_of_folder(pruning.folder);
-  report.order = options.order;
-  for (const AttentionSite& site : pruning.model.attentions()) {
-    for (int64_t i = 0; i < std::ssize(site.heads); ++i) {
-      if (pruning.gates[site.first + i] == 0) report.removed.push_back(site.head_name(i));
-    }
-  }
-  const int64_t heads = pruning.model.heads();
-  report.before = {.heads = heads, .summary = summarize(pruning.folder)};
-  report.after = {.heads = heads - std::ssize(report.removed), .summary = summarize(to)};
-}
-
 double median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
   return values[values.size() / 2];
 }
+
+/// The heads of these names and layers, one by one.
+std::vector<std::string> names_of(const Model& model, std::span<const std::string> drop) {
+  std::vector<std::string> names;
+  if (drop.empty()) return names;
+  for (const HeadIndex head : model.find_heads(fmt::format("{}", fmt::join(drop, ",")))) {
+    names.push_back(model.attentions()[head.site].head_name(head.index));
+  }
+  return names;
+}
+
+class PruneRun {
+ public:
+  PruneRun(const Model& model, std::span<const std::string> drop, const PruneOptions& options)
+      : model_(model),
+        original_(options.original != nullptr ? *options.original : model),
+        options_(options),
+        heads_(names_of(model, drop)) {
+    check_texts(model.config(), options);
+    if (options.recover && options.form == PruneForm::masked) {
+      throw Error(
+          {.what = "a masked model cannot be trained: the zeros of its heads would be filled",
+           .expected = "another form, such as compact"});
+    }
+    check_form(model, options.form);
+    if (!options.out.empty()) check_outside(model.folder(), options.out);
+    texts_ = {.source = options.source, .target = options.target};
+    proof_.random_ids = options.source.rows() == 0;
+    if (proof_.random_ids) {
+      texts_ = random_texts(model.config(), kRandomTexts, kRandomTokens, options.seed);
+    }
+  }
+
+  PrunedModel run() {
+    aside_ =
+        options_.out.empty() ? temporary_folder() : std::make_shared<FolderAside>(options_.out);
+    Model pruned = in_rounds();
+    PruneReport report = this->report(pruned);
+    if (options_.measure) options_.measure(pruned, report);
+    write_model_card(aside_->path(), report);
+    ModelSource& source = ModelSource::of(pruned);
+    if (options_.out.empty()) {
+      source.keep(aside_);
+      source.set_name(model_.name());
+    } else {
+      aside_->become_out();
+      source.moved_to(options_.out);
+    }
+    return {std::move(pruned), std::move(report)};
+  }
+
+ private:
+  bool recovers() const { return options_.recover && options_.recover->training.epochs > 0; }
+
+  void step(std::string_view name) const {
+    if (options_.progress) options_.progress(name, 0, 1);
+  }
+
+  std::function<void()> check(std::string_view name) const {
+    return [this, name] { step(name); };
+  }
+
+  /// In rounds some heads go, then the model learns to do without them. Only the last one has the
+  /// form: in compact models heads keep their names.
+  Model in_rounds() {
+    const int64_t rounds = options_.recover ? options_.recover->rounds : 1;
+    const auto count = std::ssize(heads_);
+    std::optional<Model> before;  // none: the model itself
+    for (int64_t round = 0; round + 1 < rounds; ++round) {
+      const int64_t begin = count * round / rounds, end = count * (round + 1) / rounds;
+      const std::filesystem::path to = aside_->beside(fmt::format("{}", round));
+      std::filesystem::create_directory(to);
+      before = cut(before ? *before : model_, std::span(heads_).subspan(begin, end - begin),
+                   PruneForm::compact, to);
+    }
+    const int64_t begin = count * (rounds - 1) / rounds;
+    return cut(before ? *before : model_, std::span(heads_).subspan(begin), options_.form,
+               aside_->path());
+  }
+
+  /// Writes the model without the heads, compares both, and trains what was written.
+  Model cut(const Model& from, std::span<const std::string> heads, PruneForm form,
+            const std::filesystem::path& to) {
+    Pruning pruning{.model = from, .gates = gates_without(from, heads)};
+    if (options_.compensate != Compensation::none) {
+      pruning.corrections = compensate(from, pruning.gates, options_);
+    }
+    step("writing");
+    write_pruned(pruning, form, to);
+    Model pruned = Model::load(to, model_.load_options());
+    prove(pruning, pruned, form);
+    if (!recovers()) return pruned;
+    const Recovery& recovery = *options_.recover;
+    if (options_.evaluation != nullptr && recovery.rounds == 1) {
+      untrained_ = loss_of(pruned, *options_.evaluation, &original_, check("loss"));
+    }
+    FineTuneOptions training = recovery.training;
+    training.progress = [&](int64_t done, int64_t steps, double loss) {
+      if (recovery.training.progress) recovery.training.progress(done, steps, loss);
+      if (options_.progress) options_.progress("steps", done, steps);
+    };
+    TrainedFolder trained(to, recovery.set, model_.load_options());
+    trained.learn(original_, training);
+    trained.write();
+    return Model::load(to, model_.load_options());
+  }
+
+  void prove(const Pruning& pruning, const Model& pruned, PruneForm form) {
+    const auto compare = [&](const Model& reference, std::span<const float> gates) {
+      const bool random_ids = proof_.random_ids;
+      proof_ =
+          compare_models(pruned, reference, gates, texts_.source, texts_.target, check("proof"));
+      proof_.random_ids = random_ids;
+    };
+    if (pruning.corrections.empty()) {
+      compare(pruning.model, pruning.gates);
+    } else {
+      const bool masked = form == PruneForm::masked;
+      const FolderAside reference(aside_->beside("reference"));
+      write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
+      compare(Model::load(reference.path(), model_.load_options()), {});
+    }
+    require_same(proof_, pruning.model, options_.out);
+  }
+
+  PruneReport report(const Model& pruned) const {
+    const int64_t heads = original_.heads();
+    PruneReport report{.form = std::string(to_string(options_.form)),
+                       .compensate = std::string(to_string(options_.compensate)),
+                       .out = options_.out.string(),
+                       .original = id_of_folder(original_.folder()),
+                       .removed = heads_,
+                       .order = options_.order,
+                       .recovered = recovers(),
+                       .proof = proof_,
+                       .cut = untrained_};
+    report.before = {.heads = heads, .summary = summarize(original_.folder())};
+    report.after = {.heads = heads - std::ssize(heads_), .summary = summarize(pruned.folder())};
+    if (options_.evaluation != nullptr) {
+      const EvaluationSet& set = *options_.evaluation;
+      report.before.loss = loss_of(original_, set, nullptr, check("loss"));
+      report.after.loss = loss_of(pruned, set, &original_, check("loss"));
+    }
+    if (options_.speed) report.speed = compare_speed(original_, pruned, *options_.speed);
+    return report;
+  }
+
+  const Model& model_;
+  const Model& original_;
+  const PruneOptions& options_;
+  std::vector<std::string> heads_;  // that go, one by one
+  RandomTexts texts_{};             // that the proof is run on
+  std::shared_ptr<FolderAside> aside_;
+  EquivalenceCheck proof_{};               // of the last round
+  std::optional<LossEvidence> untrained_;  // the loss before recovery
+};
 
 }  // namespace
 
@@ -95,72 +243,27 @@ std::string_view to_string(PruneForm form) { return name_of(kForms, form); }
 PruneForm prune_form(std::string_view name) {
   return by_name(kForms, name, "the form of a pruned model is not known");
 }
+std::vector<std::string_view> prune_form_names() { return names_in(kForms); }
 std::string_view to_string(Compensation compensation) {
   return name_of(kCompensations, compensation);
 }
 Compensation compensation(std::string_view name) {
   return by_name(kCompensations, name, "the compensation is not known");
 }
+std::vector<std::string_view> compensation_names() { return names_in(kCompensations); }
 
-void check_form(const Model& model, const std::filesystem::path& folder, PruneForm form,
-                const LoadOptions& load) {
-  pruned_config({.model = model,
-                 .folder = folder,
-                 .gates = std::vector<float>(model.heads(), 1),
-                 .load = load},
-                form);
+void check_form(const Model& model, PruneForm form) {
+  pruned_config({.model = model, .gates = std::vector<float>(model.heads(), 1)}, form);
 }
 
-PrunedModel prune(const Model& model, const std::filesystem::path& folder,
-                  std::span<const std::string> drop, const std::filesystem::path& out,
+PrunedModel prune(const Model& model, std::span<const std::string> drop,
                   const PruneOptions& options) {
-  const auto step = [&](std::string_view name) {
-    if (options.progress) options.progress(name);
-  };
-  check_outside(folder, out);
-  check_texts(model.config(), options);
-  FolderAside aside(out);
-  Pruning pruning{
-      .model = model, .folder = folder, .gates = gates_without(model, drop), .load = options.load};
-  if (options.compensate != Compensation::none) {
-    pruning.corrections = compensate(model, pruning.gates, options);
-  }
-  RandomTexts texts{.source = options.source, .target = options.target};
-  const bool random_ids = options.source.rows() == 0;
-  if (random_ids) texts = random_texts(model.config(), kRandomTexts, kRandomTokens, options.seed);
-  step("writing");
-  write_pruned(pruning, options.form, aside.path());
-  PrunedModel result{.model = Model::load(aside.path(), options.load)};
-  EquivalenceCheck& proof = result.report.proof;
-  const auto compare = [&](const Model& reference, std::span<const float> gates) {
-    proof = compare_models(result.model, reference, gates, texts.source, texts.target,
-                           [&] { step("proof"); });
-  };
-  if (pruning.corrections.empty()) {
-    compare(model, pruning.gates);
-  } else {
-    const bool masked = options.form == PruneForm::masked;
-    const FolderAside reference(aside.beside("reference"));
-    write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
-    compare(Model::load(reference.path(), options.load), {});
-  }
-  proof.random_ids = random_ids;
-  require_same(proof, model, out);
-  if (options.finish) {
-    options.finish(aside.path());
-    result.model = Model::load(aside.path(), options.load);
-  }
-  report_pruning(pruning, options, aside.path(), result.report);
-  result.report.out = out.string();
-  if (options.measure) options.measure(result.model, aside.path(), result.report);
-  write_model_card(aside.path(), result.report);
-  aside.become_out();
-  return result;
+  return PruneRun(model, drop, options).run();
 }
 
-double infidelity(const Model& model, const Model& original, const std::filesystem::path& folder,
-                  const TokenBatch& source, const TokenBatch& target) {
-  const SentencePooling pooling = SentencePooling::find_or_mean(folder);
+double infidelity(const Model& model, const Model& original, const TokenBatch& source,
+                  const TokenBatch& target) {
+  const SentencePooling pooling = SentencePooling::find_or_mean(model.folder());
   double sum = 0;
   for_each_batch(
       source, target, kSampleRows, [&](const TokenBatch& sources, const TokenBatch& targets) {

@@ -1,10 +1,14 @@
 // Measures losses of pruned models, and writes the comparison down.
 #include "headwise/prune/prune_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "headwise/core/grouped.h"
 #include "headwise/observe/observe.h"
 #include "headwise/prune/prune.h"
 
@@ -51,13 +55,11 @@ ConfidenceInterval interval_of_median(std::vector<double> seconds) {
   return {seconds[left], seconds[n - 1 - left]};
 }
 
-LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const Model* original,
+LossEvidence loss_of(const Model& model, const EvaluationSet& set, const Model* original,
                      const std::function<void()>& check) {
   if (set.task == LossTask::fidelity && original != nullptr) {
     return {.task = "fidelity",
-            .value = infidelity(model, *original, folder, set.examples.all.source,
-                                set.examples.all.target),
+            .value = infidelity(model, *original, set.examples.all.source, set.examples.all.target),
             .examples = set.size()};
   }
   Evidence evidence = no_evidence(model);
@@ -65,8 +67,45 @@ LossEvidence loss_of(const Model& model, const std::filesystem::path& folder,
   options.progress = [&](std::string_view, int64_t, int64_t) {
     if (check) check();
   };
-  observe_importance(model, folder, set, options, evidence);
+  observe_importance(model, set, options, evidence);
   return *evidence.loss;
+}
+
+std::vector<ReportRow> rows_of(const PruneReport& report) {
+  std::vector<ReportRow> rows;
+  const auto add = [&](std::string name, std::string before, std::string after, double a,
+                       double b) {
+    rows.push_back(
+        {.name = std::move(name), .before = std::move(before), .after = std::move(after)});
+    if (a != 0) rows.back().ratio = b / a;
+  };
+  const auto count = [&](const char* name, int64_t a, int64_t b) {
+    add(name, grouped(a), grouped(b), static_cast<double>(a), static_cast<double>(b));
+  };
+  const auto number = [&](std::string name, double a, double b) {
+    add(std::move(name), fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), a, b);
+  };
+  const ModelState &before = report.before, &after = report.after;
+  count("heads", before.heads, after.heads);
+  count("parameters", before.summary.parameters, after.summary.parameters);
+  count("in attention", before.summary.attention_parameters, after.summary.attention_parameters);
+  count("bytes of weights", before.summary.bytes, after.summary.bytes);
+  if (before.loss && report.cut) {
+    number(before.loss->task + ", untrained", before.loss->value, report.cut->value);
+  }
+  if (before.loss && after.loss) {
+    number(before.loss->task + " loss", before.loss->value, after.loss->value);
+    for (const auto& [score, value] : before.loss->scores) {
+      const auto other = after.loss->scores.find(score);
+      if (other != after.loss->scores.end()) number(score, value, other->second);
+    }
+  }
+  for (const SpeedComparison& at : report.speed) {
+    add(fmt::format("ms for {} x {} tokens", at.texts, at.tokens),
+        fmt::format("{:.2f}", at.before * 1e3), fmt::format("{:.2f}", at.after * 1e3), at.before,
+        at.after);
+  }
+  return rows;
 }
 
 std::string to_json(const PruneReport& report) {

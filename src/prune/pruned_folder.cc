@@ -108,7 +108,7 @@ class PrunedTensors {
     for (const auto& [file, tensors] : by_file) {
       write_tensors(to / files_.files()[file].filename(), tensors, files_.metadata());
     }
-    if (files_.files().size() < 2 && !is_there(pruning_.folder / kIndex)) return;
+    if (files_.files().size() < 2 && !is_there(pruning_.model.folder() / kIndex)) return;
     const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
                                           {"weight_map", where}};
     write_file_whole(to / kIndex, index.dump(2) + "\n");
@@ -190,86 +190,15 @@ class PrunedTensors {
   ParameterTable before_;
 };
 
-/// Throws Error unless nothing is there, or an empty folder.
-void require_free(const fs::path& out) {
-  std::error_code error;
-  if (!fs::exists(out, error) || (fs::is_directory(out, error) && fs::is_empty(out, error))) return;
-  throw Error({.what = "the output folder is there already",
-               .where = out.string(),
-               .got = fs::is_directory(out, error) ? "a folder with files" : "a file",
-               .expected = "a name that is free, or an empty folder"});
-}
-
 }  // namespace
 
-void check_outside(const fs::path& folder, const fs::path& out) {
-  const fs::path relative = fs::weakly_canonical(out).lexically_relative(fs::canonical(folder));
-  if (relative.empty() || *relative.begin() == "..") return;
-  throw Error({.what = "a pruned model cannot lie in the folder of the model",
-               .where = out.string(),
-               .expected = "a folder elsewhere"});
-}
-
-FolderAside::FolderAside(fs::path out) : out_(fs::absolute(out).lexically_normal()) {
-  if (!out_.has_filename()) out_ = out_.parent_path();
-  require_free(out_);
-  std::error_code error;
-  if (fs::exists(out_, error)) out_ = fs::canonical(out_);  // a link is followed
-  fs::create_directories(out_.parent_path(), error);
-  if (error) fail("the output folder cannot be made", out_, error);
-  room_ = out_.string() + ".headwise-part";
-  path_ = room_ / "model";
-  take_room();
-  try {
-    for (const auto& left : fs::directory_iterator(room_)) fs::remove_all(left.path());
-    require_free(out_);
-    if (fs::exists(out_)) {
-      // What cannot be replaced, such as a mount point, is found now.
-      fs::remove(out_, error);
-      if (!error) fs::create_directory(out_, error);
-      if (error) fail("the output folder cannot be replaced", out_, error);
-    }
-    fs::create_directory(path_);
-  } catch (...) {
-    remove_room();
-    throw;
-  }
-}
-
-FolderAside::~FolderAside() { remove_room(); }
-
-void FolderAside::take_room() {
-  std::error_code error;
-  while (!lock_ || !lock_->is_of(room_)) {  // a process that ends may remove it meanwhile
-    fs::create_directory(room_, error);
-    if (!error && fs::is_symlink(room_)) error = std::make_error_code(std::errc::file_exists);
-    if (error) fail("the output folder cannot be made", room_, error);
-    lock_.emplace(room_);
-  }
-}
-
-void FolderAside::remove_room() {
-  std::error_code ignored;
-  if (lock_) fs::remove_all(room_, ignored);
-  lock_.reset();
-}
-
-void FolderAside::become_out() {
-  sync_folder(path_);
-  std::error_code error;
-  fs::rename(path_, out_, error);
-  if (error) fail("the output folder cannot be made", out_, error);
-  sync_names(out_.parent_path());
-  remove_room();
-}
-
 PrunedConfig pruned_config(const Pruning& pruning, PruneForm form) {
-  const fs::path file = pruning.folder / "config.json";
+  const fs::path file = pruning.model.folder() / "config.json";
   PrunedConfig config{.text = read_file(file, kLargestConfig)};
   if (form != PruneForm::masked) {
     config.text = compact_config(config.text, pruning.model.config(), pruning.model.attentions(),
                                  pruning.gates);
-    config.compact = parse_config(config.text, file.string(), pruning.load.config);
+    config.compact = parse_config(config.text, file.string(), pruning.model.load_options().config);
   }
   if (form == PruneForm::uniform) config.text = uniform_config(config.text, *config.compact);
   return config;
@@ -277,8 +206,8 @@ PrunedConfig pruned_config(const Pruning& pruning, PruneForm form) {
 
 void write_pruned(const Pruning& pruning, PruneForm form, const fs::path& to) {
   const auto [text, compact] = pruned_config(pruning, form);
-  copy_others(pruning.folder, to);
-  PrunedTensors(pruning, TensorFiles::open(pruning.folder))
+  copy_others(pruning.model.folder(), to);
+  PrunedTensors(pruning, TensorFiles::open(pruning.model.folder()))
       .write(to, compact ? &*compact : nullptr, form == PruneForm::uniform);
   write_config(text, to);
 }

@@ -7,17 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "headwise/report/report.h"
 #include "text/base64.h"
 
 namespace headwise {
 
-nlohmann::ordered_json map_json(std::span<const float> weights, int64_t rows, int64_t columns) {
+std::string encode_weights(std::span<const float> weights) {
   std::string bytes;
   bytes.reserve(weights.size());
   for (const float weight : weights) {
     bytes.push_back(static_cast<char>(std::lround(255 * std::clamp(weight, 0.f, 1.f))));
   }
-  return {{"rows", rows}, {"columns", columns}, {"data", text::encode_base64(bytes)}};
+  return text::encode_base64(bytes);
 }
 
 void HeadMaps::on_z(const AttentionSite& site, const Attention& attention,
@@ -32,7 +33,8 @@ void HeadMaps::on_z(const AttentionSite& site, const Attention& attention,
       const auto one = maps.row(row, h);
       weights.insert(weights.end(), one.begin(), one.end());
     }
-    json[site.head_name(h)] = map_json(weights, rows, columns);
+    json[site.head_name(h)] = {
+        {"rows", rows}, {"columns", columns}, {"data", encode_weights(weights)}};
   }
 }
 

@@ -45,8 +45,8 @@ OrderedJson special_of(const Tokenizer* tokenizer, const std::vector<int32_t>& i
 
 }  // namespace
 
-std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
-                        const ObservedCorpus& corpus) {
+std::string sample_maps(const Model& model, const ObservedCorpus& corpus) {
+  const Tokenizer* const tokenizer = model.tokenizer();
   OrderedJson samples = OrderedJson::array();
   for (const ObservedText* text : chosen(corpus)) {
     HeadMaps maps;

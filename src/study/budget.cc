@@ -39,11 +39,11 @@ double tokens_of_pass(const ObserveData& data) {
 }
 
 /// The share of a pass that a run without the output layer costs.
-double share_of_blocks(const StudyInput& input) {
+double share_of_blocks(const Model& model, const StudyInput& input) {
   if (!input.data.evaluation || !scores_tokens(input.data.evaluation->task)) return 1;
   const EvaluationSet& set = *input.data.evaluation;
   const TrainingBatch& all = set.examples.all;
-  const PassWork work(input.model, set);
+  const PassWork work(model, set);
   WorkTokens tokens{.source = all.source.rows(), .target = all.target.rows()};
   tokens.read = std::ssize(all.labels) - std::ranges::count(all.labels, kIgnoreIndex);
   const double blocks = work.whole(tokens);
@@ -52,12 +52,12 @@ double share_of_blocks(const StudyInput& input) {
 }
 
 /// Zero ablations of every head over all examples.
-double single_ablations(const StudyInput& input) {
+double single_ablations(const Model& model, const StudyInput& input) {
   const EvaluationSet& set = *input.data.evaluation;
-  const SentencePooling pooling = SentencePooling::find_or_mean(input.folder);
-  const LossSweep sweep(input.model, pooling, set, {});
+  const SentencePooling pooling = SentencePooling::find_or_mean(model.folder());
+  const LossSweep sweep(model, pooling, set, {});
   std::vector<Ablation> ablations;
-  for (int64_t head = 0; head < input.model.heads(); ++head) ablations.push_back({.heads = {head}});
+  for (int64_t head = 0; head < model.heads(); ++head) ablations.push_back({.heads = {head}});
   std::vector<int64_t> all(set.size());
   std::iota(all.begin(), all.end(), 0);
   return sweep.passes(ablations, all);
@@ -69,11 +69,12 @@ double usual_passes(const Model& model) {
   return std::max(kUsualPasses, kPassesPerHead * static_cast<double>(model.heads()));
 }
 
-std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
+std::vector<StageBudget> stage_budgets(const Model& model, const StudyInput& input, bool probes,
                                        std::optional<double> passes,
                                        const HeldOutPasses& held_out) {
   std::vector<StageBudget> stages = {{"load", kLoad}};
-  const double tokens = tokens_of_pass(input.data) / share_of_blocks(input);       // without output
+  const double tokens =
+      tokens_of_pass(input.data) / share_of_blocks(model, input);                  // without output
   const double corpus = static_cast<double>(input.data.corpus.tokens()) / tokens;  // in passes
   if (!input.data.corpus.texts.empty()) stages.push_back({"attention", kAttention * corpus});
   double labelled = 0;  // characters
@@ -85,7 +86,7 @@ std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
   const bool measured = input.data.evaluation.has_value();
   if (measured) {
     stages.push_back({"gradients", kGradients});
-    stages.push_back({"ablation", passes ? 0 : 2 * single_ablations(input)});
+    stages.push_back({"ablation", passes ? 0 : 2 * single_ablations(model, input)});
     stages.push_back({"groups", passes ? 0 : kThoroughGroups * 10});
   }
   const bool scores_outputs = measured && !scores_tokens(input.data.evaluation->task);

@@ -23,7 +23,7 @@ struct HeldOutPasses {
 /// The stages of a study in their order. Counted from shapes and numbers of tokens, never from
 /// time, so that a study gives the same bits everywhere. Ablations get what the others leave.
 /// `passes` none: a thorough study.
-std::vector<StageBudget> stage_budgets(const StudyInput& input, bool probes,
+std::vector<StageBudget> stage_budgets(const Model& model, const StudyInput& input, bool probes,
                                        std::optional<double> passes, const HeldOutPasses& held_out);
 
 /// Passes of a stage by its name; 0 if there is none.

@@ -13,13 +13,16 @@
 #include "headwise/core/error.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/judge.h"
+#include "headwise/observe/text_data.h"
+#include "headwise/plan/follow_plan.h"
 #include "headwise/plan/support.h"
 #include "headwise/report/report.h"
+#include "headwise/text/sample_text.h"
 #include "io/file.h"
+#include "io/folder_aside.h"
 #include "io/folder_lock.h"
 #include "io/json.h"
 #include "plan/model_cost.h"
-#include "prune/pruned_folder.h"
 #include "study/budget.h"
 
 namespace headwise {
@@ -90,17 +93,35 @@ int64_t scored_examples(const EvaluationSet& set) {
   return count;
 }
 
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool is_empty(const ObserveData& data) {
+  return data.corpus.texts.empty() && data.treebank.empty() && data.coreference.empty() &&
+         !data.evaluation;
+}
+
 class StudyRun {
  public:
-  StudyRun(StudyInput input, const StudyOptions& options, fs::path out)
-      : input_(std::move(input)), options_(options), out_(std::move(out)) {}
+  StudyRun(const Model& model, StudyInput input, const StudyOptions& options, fs::path out)
+      : model_(model), input_(std::move(input)), options_(options), out_(std::move(out)) {}
 
   Study run() {
-    make_folder(out_);
-    const FolderLock lock(out_);
-    Evidence so_far = input_.identity;
-    so_far.options["study"] = asked_for();
-    if (!options_.thorough) so_far.options["adaptive"] = fmt::format("{}", kUsualTolerance);
+    std::optional<FolderLock> lock;
+    if (!out_.empty()) {
+      make_folder(out_);
+      lock.emplace(out_);
+    }
+    read_input();
+    input_.data.options["study"] = asked_for();
+    Evidence so_far = identify(model_, input_.data, observe_options());
     if (options_.resume) {
       for (const char* part : {kStudyPart, kEvidencePart}) {
         for (const fs::path& file : left_half_written(out_ / part)) fs::remove(file);
@@ -120,6 +141,34 @@ class StudyRun {
   }
 
  private:
+  /// Texts, or the built-in text, as data. Weights are hashed.
+  void read_input() {
+    begin_stage("load");
+    const auto begin = Clock::now();
+    if (!input_.texts.empty()) {
+      input_.data = text_data(model_, input_.texts, {.truncate = true, .seed = options_.seed});
+    } else if (is_empty(input_.data)) {
+      read_built_in_text();
+    }
+    (void)model_.hash(check());
+    input_.load_seconds += seconds_since(begin);
+  }
+
+  void read_built_in_text() {
+    const TextOptions options{
+        .name = "built-in text",
+        .truncate = true,
+        .seed = options_.seed,
+        .progress = [this](int64_t done, int64_t total) { report(done, total); }};
+    input_.data = text_data(model_, lines_of(sample_text()), options);
+    if (!input_.data.evaluation) return;
+    input_.held_out = built_in_examples(model_, true, options);
+    input_.held_out_source = kBuiltInHeldOut;
+    if (options_.passes || options_.seconds) {
+      input_.more = built_in_examples(model_, false, options);
+    }
+  }
+
   /// The options that a resumed study must share.
   std::string asked_for() const {
     std::string budget = options_.thorough ? "thorough" : "usual passes";
@@ -163,7 +212,7 @@ class StudyRun {
     split();
     std::optional<double> passes;
     if (!options_.thorough) passes = study_.budget;
-    budgets_ = stage_budgets(input_, options_.probes, passes, held_out_passes_);
+    budgets_ = stage_budgets(model_, input_, options_.probes, passes, held_out_passes_);
     if (options_.started) {
       double all = 0;
       for (const StageBudget& stage : budgets_) all += stage.passes;
@@ -175,7 +224,7 @@ class StudyRun {
     if (options_.thorough) return 0;
     if (options_.passes) return *options_.passes;
     if (options_.seconds) return *options_.seconds / study_.pass_seconds;
-    return usual_passes(input_.model);
+    return usual_passes(model_);
   }
 
   /// The faster of two: the first one also fills caches.
@@ -184,15 +233,14 @@ class StudyRun {
     for (int run = 0; run < 2; ++run) {
       const auto begin = Clock::now();
       if (input_.data.evaluation) {
-        (void)loss_of(input_.model, input_.folder, *input_.data.evaluation, nullptr, check());
+        (void)loss_of(model_, *input_.data.evaluation, nullptr, check());
       } else {
         for (const ObservedText& text : input_.data.corpus.texts) {
           report(0, 1);
           TokenBatch source, target;
           source.add(text.ids, text.types);
           if (!text.decoder_ids.empty()) target.add(text.decoder_ids);
-          (void)(target.sequences() > 0 ? input_.model.forward(source, target)
-                                        : input_.model.forward(source));
+          (void)(target.sequences() > 0 ? model_.forward(source, target) : model_.forward(source));
         }
       }
       const double seconds = std::max(1e-6, seconds_since(begin));
@@ -246,7 +294,7 @@ class StudyRun {
 
   /// More positions of the same texts, as far as that costs no more than two passes.
   void add_masks() {
-    const Tokenizer* const tokenizer = input_.tokenizer;
+    const Tokenizer* const tokenizer = model_.tokenizer();
     if (held_out_.task != LossTask::mlm || held_out_.masks > 1 || tokenizer == nullptr ||
         !tokenizer->special_tokens().mask) {
       return;
@@ -255,17 +303,22 @@ class StudyRun {
         static_cast<int64_t>(kMaskedPasses / held_out_passes_.first_masks + 0.5);
     const int64_t masks =
         options_.thorough ? kThoroughMasks : std::clamp(affordable, kFewestMasks, kMostMasks);
-    held_out_ = with_masks(held_out_, masking_of(*tokenizer, input_.model.config()), masks);
+    held_out_ = with_masks(held_out_, masking_of(*tokenizer, model_.config()), masks);
+  }
+
+  ObserveOptions observe_options() const {
+    ObserveOptions options{.probes = options_.probes, .seed = options_.seed};
+    options.importance.ablation_mean = options_.thorough;
+    if (!options_.thorough) options.importance.adaptive_tolerance = kUsualTolerance;
+    return options;
   }
 
   void observe(Evidence so_far) {
-    ObserveOptions options{.probes = options_.probes, .seed = options_.seed};
+    ObserveOptions options = observe_options();
     ImportanceOptions& importance = options.importance;
-    importance.ablation_mean = options_.thorough;
     if (!options_.thorough) {
-      importance.adaptive_tolerance = kUsualTolerance;
       importance.adaptive = {.passes = passes_of(budgets_, "ablation") / choosing_share_};
-      if (input_.more && study_.budget > usual_passes(input_.model)) {
+      if (input_.more && study_.budget > usual_passes(model_)) {
         importance.adaptive->more = &*input_.more;
       }
     }
@@ -281,20 +334,19 @@ class StudyRun {
       end_stage();
       save(evidence);
     };
-    study_.evidence =
-        headwise::observe(input_.model, input_.tokenizer, input_.data, options, std::move(so_far));
+    study_.evidence = headwise::observe(model_, input_.data, options, std::move(so_far));
     end_stage();
   }
 
   void judge_heads() {
     study_.verdict = judge(study_.evidence);
-    write_file_whole(out_ / "verdict.json", to_json(study_.verdict));
+    write("verdict.json", to_json(study_.verdict));
   }
 
   void ablate_groups() {
     begin_stage("groups");
     if (std::ranges::find(study_.evidence.finished, "groups") == study_.evidence.finished.end()) {
-      ImportanceOptions options{.groups = category_groups(study_.verdict, input_.model),
+      ImportanceOptions options{.groups = category_groups(study_.verdict, model_),
                                 .seed = options_.seed};
       if (!options_.thorough) {
         options.adaptive = {.passes = passes_of(budgets_, "groups") / choosing_share_,
@@ -303,7 +355,7 @@ class StudyRun {
       options.progress = [&](std::string_view, int64_t done, int64_t total) {
         report(done, total);
       };
-      append_groups(input_.model, input_.folder, *input_.data.evaluation, options, study_.evidence);
+      append_groups(model_, *input_.data.evaluation, options, study_.evidence);
       study_.evidence.finished.push_back("groups");
     }
     judge_heads();
@@ -320,7 +372,7 @@ class StudyRun {
       return;
     }
     PlanOptions options = plan_options(options_, options_.order);
-    PlanData data{.folder = input_.folder, .model = &input_.model, .tokenizer = input_.tokenizer};
+    PlanData data;
     if (input_.data.evaluation) {
       data.evaluation = &*input_.data.evaluation;
       data.held_out = &held_out_;
@@ -328,7 +380,7 @@ class StudyRun {
       if (held_out_.size() > 0) options.curves = {*options.order};
       if (!options_.thorough) {
         // Greedy orders measure all heads again after every step.
-        options.step = std::max<int64_t>(1, input_.model.heads() / 8);
+        options.step = std::max<int64_t>(1, model_.heads() / 8);
         if (options.order == HeadOrder::greedy) options.curves.clear();
         options.draws = 2;
         options.points = 4;
@@ -336,14 +388,14 @@ class StudyRun {
       }
     }
     data.progress = [&](std::string_view, int64_t done, int64_t total) { report(done, total); };
-    study_.plan = plan(study_.verdict, options, data);
+    study_.plan = plan(model_, study_.verdict, options, data);
     if (!study_.plan.held_out) study_.plan.held_out = HeldOut{.reason = not_held_out_};
     HeldOut& held_out = *study_.plan.held_out;
     held_out.source = held_out_source_;
     if (held_out.examples > 0) held_out.chosen_on = choosing_examples(study_.evidence);
     assess(study_.verdict, study_.plan);
     note_held_out();
-    write_file_whole(file, to_json(study_.plan));
+    write("plan.json", to_json(study_.plan));
     end_stage();
     save(study_.evidence);
   }
@@ -376,18 +428,17 @@ class StudyRun {
 
   void cut() {
     begin_stage("prune");
-    const fs::path folder = out_ / "model";
-    if (options_.resume) fs::remove_all(folder);  // of a run that was killed after it
-    PruneOptions options{.form = options_.form, .seed = options_.seed, .load = input_.load};
-    const bool two = input_.model.config().encoder_decoder();
+    PruneOptions options{.form = options_.form, .seed = options_.seed};
+    if (!out_.empty()) options.out = out_ / "model";
+    if (options_.resume) fs::remove_all(options.out);  // of a run that was killed after it
+    const bool two = model_.config().encoder_decoder();
     for (const ObservedText& text : input_.data.corpus.texts) {
       if (two && text.decoder_ids.empty()) continue;  // of a treebank
       options.source.add(text.ids, text.types);
       if (two) options.target.add(text.decoder_ids);
     }
-    options.progress = [&](std::string_view) { report(0, 1); };
-    options.order = study_.plan.order;
-    options.measure = [&](const Model& pruned, const fs::path&, PruneReport& report) {
+    options.progress = [&](std::string_view, int64_t, int64_t) { report(0, 1); };
+    options.measure = [&](const Model& pruned, PruneReport& report) {
       report.before.loss = held_out_loss(&BeforeAfter::before);
       report.after.loss = held_out_loss(&BeforeAfter::after);
       SpeedOptions speed{.check = check()};
@@ -395,16 +446,16 @@ class StudyRun {
         speed.fewest = 3;
         speed.seconds = study_.pass_seconds;
       }
-      report.speed = compare_speed(input_.model, pruned, speed);
+      report.speed = compare_speed(model_, pruned, speed);
     };
-    study_.prune =
-        headwise::prune(input_.model, input_.folder, study_.plan.drop, folder, options).report;
+    study_.pruned = headwise::prune(model_, study_.plan, options);
+    study_.prune = study_.pruned->report();
     end_stage();
   }
 
   Savings savings() const {
-    const ModelSummary summary = summarize(input_.folder);
-    const int64_t heads = input_.model.heads();
+    const ModelSummary summary = summarize(model_.folder());
+    const int64_t heads = model_.heads();
     const auto expected = [&](const std::string& name) {
       const Expected& numbers = study_.plan.expected;
       return BeforeAfter{numbers.at(name + "_before"), numbers.at(name)};
@@ -434,25 +485,24 @@ class StudyRun {
 
   void finish() {
     begin_stage("report");
-    const std::string samples = sample_maps(input_.model, input_.tokenizer, input_.data.corpus);
-    write_file_whole(out_ / "samples.json", samples);
-    study_.undecided =
-        undecided_heads(study_.verdict, study_.evidence, input_.model, choosing_share_);
+    const std::string samples = sample_maps(model_, input_.data.corpus);
+    write("samples.json", samples);
+    study_.undecided = undecided_heads(study_.verdict, study_.evidence, model_, choosing_share_);
     study_.savings = savings();
     study_.keep_given = options_.keep.has_value();
     const std::string evidence = to_json(study_.evidence);
-    write_file_whole(out_ / "evidence.json", evidence);
-    const auto page = [&] {
-      return report_page(report_data({{"evidence", evidence},
-                                      {"verdict", to_json(study_.verdict)},
-                                      {"plan", to_json(study_.plan)},
-                                      {"samples", samples},
-                                      {"summary", to_json(study_, options_)}}));
-    };
-    write_file_whole(out_ / "report.html", page());
+    write("evidence.json", evidence);
+    if (!out_.empty()) {
+      write("report.html", report_page(report_data({{"evidence", evidence},
+                                                    {"verdict", to_json(study_.verdict)},
+                                                    {"plan", to_json(study_.plan)},
+                                                    {"samples", samples},
+                                                    {"summary", to_json(study_, options_)}})));
+    }
     end_stage();
-    write_file_whole(out_ / "summary.json", to_json(study_, options_));
+    write("summary.json", to_json(study_, options_));
     // With kStudyPart alone, --resume would begin anew.
+    if (out_.empty()) return;
     for (const char* part : {kStudyPart, kEvidencePart}) fs::remove(out_ / part);
   }
 
@@ -472,16 +522,21 @@ class StudyRun {
     for (StudyStage& one : study_.stages) one.passes = one.seconds / study_.pass_seconds;
   }
 
+  void write(const char* file, const std::string& text) const {
+    if (!out_.empty()) write_file_whole(out_ / file, text);
+  }
+
   /// What a later run needs to go on.
   void save(const Evidence& evidence) const {
+    if (out_.empty()) return;
     Json json = {{"budget", study_.budget},
                  {"pass_seconds", study_.pass_seconds},
                  {"stages", Json::array()}};
     for (const StudyStage& stage : study_.stages) {
       json["stages"].push_back({{"name", stage.name}, {"seconds", stage.seconds}});
     }
-    write_file_whole(out_ / kStudyPart, json.dump() + "\n");
-    write_file_whole(out_ / kEvidencePart, to_json(evidence));
+    write(kStudyPart, json.dump() + "\n");
+    write(kEvidencePart, to_json(evidence));
   }
 
   std::function<void()> check() {
@@ -506,6 +561,7 @@ class StudyRun {
                        .seconds = left + later});
   }
 
+  const Model& model_;
   StudyInput input_;
   const StudyOptions& options_;
   fs::path out_;
@@ -530,7 +586,11 @@ double Study::seconds() const {
 
 double Study::passes() const { return seconds() / pass_seconds; }
 
-void check_study(const StudyInput& input, const StudyOptions& options, const fs::path& out) {
+void check_study(const Model& model, const StudyOptions& options, const fs::path& out) {
+  if (out.empty() && options.resume) {
+    throw Error({.what = "a study without a folder cannot be continued",
+                 .expected = "the folder of the study that was stopped"});
+  }
   const bool left = has_stopped_study(out);
   const char* const other =
       has_finished_study(out) ? "a study that is finished" : "a folder with other files";
@@ -542,16 +602,31 @@ void check_study(const StudyInput& input, const StudyOptions& options, const fs:
                  .hint = left ? "continue it with --resume, or name another folder with -o"
                               : "name another folder with -o"});
   }
-  check_outside(input.folder, out);
-  check_form(input.model, input.folder, options.form, input.load);
+  if (!out.empty()) check_outside(model.folder(), out);
+  check_form(model, options.form);
   // Throws if no plan can meet the budget: one that draws heads needs no evidence.
-  plan(judge(no_evidence(input.model)), plan_options(options, HeadOrder::random),
-       {.folder = input.folder});
+  plan(model, judge(no_evidence(model)), plan_options(options, HeadOrder::random));
 }
 
-Study study(StudyInput input, const StudyOptions& options, const fs::path& out) {
-  check_study(input, options, out);
-  return StudyRun(std::move(input), options, out).run();
+std::optional<EvaluationSet> built_in_examples(const Model& model, bool held_out,
+                                               const TextOptions& options) {
+  // Neighbouring lines belong to one scene: single held-out lines would resemble lines that chose
+  // heads.
+  constexpr size_t kBlock = 8, kEvery = 13;  // about as many tokens as sample_text has
+  std::vector<std::string> texts;
+  const std::vector<std::string> lines = lines_of(longer_sample_text());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if ((i / kBlock % kEvery == 0) == held_out) texts.push_back(lines[i]);
+  }
+  TextOptions built_in = options;
+  built_in.truncate = true;
+  return text_data(model, texts, built_in).evaluation;
+}
+
+Study study(const Model& model, StudyInput input, const StudyOptions& options,
+            const fs::path& out) {
+  check_study(model, options, out);
+  return StudyRun(model, std::move(input), options, out).run();
 }
 
 }  // namespace headwise

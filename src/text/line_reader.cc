@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "text/unicode.h"
+#include "headwise/text/utf8.h"
 
 namespace headwise {
 namespace {
@@ -144,9 +144,10 @@ void LineReader::check(std::string_view line) const {
     refuse("text: a line is too long", fmt::format("more than {} bytes", kLongestLine),
            "a text per line", "is it a text file, and are its line ends \\n or \\r\\n?");
   }
-  if (invalid_ == InvalidUtf8::refuse && !text::is_valid_utf8(line)) {
-    size_t at = 0;
-    for (size_t size; (size = text::valid_char_size(line, at)) > 0;) at += size;
+  const std::optional<size_t> invalid =
+      invalid_ == InvalidUtf8::refuse ? find_invalid_utf8(line) : std::nullopt;
+  if (invalid) {
+    const size_t at = *invalid;
     const bool utf16 =
         line_ == 1 && at == 0 && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF"));
     refuse("text: not UTF-8",

@@ -15,6 +15,9 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
+#include "headwise/text/sample_text.h"
+#include "io/file.h"
+#include "io/folder_lock.h"
 #include "text/probe_grammar.h"
 #include "text/unicode.h"
 
@@ -353,6 +356,31 @@ std::string to_tsv(const std::vector<RareItem>& items) {
                    part(item.text, item.word), characters_before(item.text, item.word.begin));
   }
   return out;
+}
+
+Probes make_probes(const ProbeLexicon& lexicon, int64_t count, uint64_t seed) {
+  return {.sentences = probe_sentences(lexicon, count, seed),
+          .coreference = probe_coreference(lexicon, count, seed),
+          .fields = probe_fields(lexicon, count, seed),
+          .rare = probe_rare(lexicon, count, seed)};
+}
+
+std::vector<std::string> write_probes(const Probes& probes, const ProbeLexicon& lexicon,
+                                      const std::filesystem::path& folder) {
+  make_folder(folder);
+  const FolderLock lock(folder);
+  std::vector<std::string> names;
+  const auto write = [&](const char* name, std::string_view text) {
+    write_file_whole(folder / name, text);
+    names.emplace_back(name);
+  };
+  write("sentences.conllu", to_conllu(probes.sentences));
+  write("coreference.tsv", to_gap(probes.coreference));
+  write("fields.tsv", to_tsv(probes.fields));
+  write("rare.tsv", to_tsv(probes.rare));
+  write("lexicon.json", lexicon.source());
+  write("text.txt", std::string(sample_text()).append(longer_sample_text()));
+  return names;
 }
 
 }  // namespace headwise

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "headwise/core/grouped.h"
 #include "headwise/train/sweep.h"
 
 namespace headwise {
@@ -20,12 +22,6 @@ ordered_json as_json(const Spread& spread) {
 std::string shown(const Spread& spread, int digits) {
   std::string text = fmt::format("{:.{}f}", spread.mean, digits);
   if (spread.half) text += fmt::format(" ± {:.{}f}", *spread.half, digits);
-  return text;
-}
-
-std::string grouped(double number) {
-  std::string text = fmt::format("{:.0f}", number);
-  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, 1, ',');
   return text;
 }
 
@@ -47,7 +43,7 @@ std::vector<std::vector<std::string>> cells_of(const SweepTable& table) {
     std::vector<std::string> line;
     for (const SweepValue& value : row.values) line.push_back(value.value);
     line.push_back(row.head_dim);
-    line.push_back(grouped(static_cast<double>(row.parameters)));
+    line.push_back(grouped(row.parameters));
     line.push_back(fmt::format("{}", row.qk_rank.n));
     if (perplexity) line.push_back(row.perplexity ? shown(*row.perplexity, 2) : "");
     if (bleu) line.push_back(row.bleu ? shown(*row.bleu, 2) : "");
@@ -57,8 +53,8 @@ std::vector<std::vector<std::string>> cells_of(const SweepTable& table) {
       if (percent.half) *percent.half *= 100;
       line.push_back(row.accuracy ? shown(percent, 2) : "");
     }
-    line.push_back(grouped(row.training_tokens_per_second.mean));
-    line.push_back(grouped(row.inference_tokens_per_second.mean));
+    line.push_back(grouped(std::llround(row.training_tokens_per_second.mean)));
+    line.push_back(grouped(std::llround(row.inference_tokens_per_second.mean)));
     line.push_back(fmt::format("{:.2f}", row.qk_rank.mean));
     cells.push_back(std::move(line));
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs headwise into a folder of the build tree, then builds and runs the consumer against it
+# Installs headwise into a folder of the build tree, then builds and runs the consumers against it
 # through find_package and through pkg-config.
 # usage: run.sh BUILD_FOLDER LIBDIR [--static], with CXX and CXXFLAGS as headwise was built with
 set -euo pipefail
@@ -16,14 +16,24 @@ export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 cmake --install "$build" --prefix "$prefix"
 "$prefix/bin/headwise" --version
 
+run() { # FOLDER_OF_PROGRAMS
+  "$1/consumer"
+  for program in pipeline study; do
+    "$1/$program" "$1/$program-files"
+  done
+}
+
 echo "== find_package"
 cmake -G Ninja -S "$source" -B "$work/cmake" -D CMAKE_PREFIX_PATH="$prefix"
 cmake --build "$work/cmake"
-"$work/cmake/consumer"
+run "$work/cmake"
 
 echo "== pkg-config"
-# The flags are several words each.
-# shellcheck disable=SC2046,SC2086
-$CXX -std=c++20 $CXXFLAGS "$source/main.cc" -o "$work/consumer" \
-  $(pkg-config --cflags --libs $static headwise)
-"$work/consumer"
+mkdir "$work/pkg-config"
+for program in consumer pipeline study; do
+  # The flags are several words each.
+  # shellcheck disable=SC2046,SC2086
+  $CXX -std=c++20 $CXXFLAGS "$source/$program.cc" -o "$work/pkg-config/$program" \
+    $(pkg-config --cflags --libs $static headwise)
+done
+run "$work/pkg-config"

@@ -100,7 +100,7 @@ class Coverage {
       std::cerr << fmt::format("\rablations: {} %", 100 * done / total) << std::flush;
     });
     if (set_.task == LossTask::fidelity) {
-      embeddings_ = ModelQuality(model_, folder, set_, nullptr)
+      embeddings_ = ModelQuality(model_, set_)
                         .outputs(std::vector<uint8_t>(names_.size(), 1), set_.size())
                         .embeddings;
     }
@@ -131,7 +131,7 @@ class Coverage {
     const std::vector<int64_t> choosing = part(0, half_), held_out = part(half_, 2 * half_);
     const std::vector<int64_t> rest = part(2 * half_, set_.size());
     const Verdict chosen = verdict(choosing);
-    const Plan made = plan(chosen, {.keep = kKeep}, {.folder = folder_});
+    const Plan made = plan(model_, chosen, {.keep = kKeep});
     std::vector<uint8_t> kept(names_.size(), 1);
     for (const std::string& head : made.drop) {
       kept[std::ranges::find(names_, head) - names_.begin()] = 0;
@@ -159,7 +159,7 @@ class Coverage {
       const SentencePooling pooling = SentencePooling::find_or_mean(folder_);
       return LossSweep(model_, pooling, set_, {}).run(std::vector<Ablation>{together}).ablated[0];
     }
-    const ModelQuality quality(model_, folder_, set_, nullptr);
+    const ModelQuality quality(model_, set_);
     const auto embeddings = quality.outputs(kept, set_.size()).embeddings;
     std::vector<double> losses;
     for (size_t x = 0; x < embeddings.size(); ++x) {
@@ -184,12 +184,8 @@ class Coverage {
   void check(const Verdict& verdict, const std::vector<int64_t>& choosing,
              const std::vector<int64_t>& held_out, const RatioEstimate& found) const {
     const EvaluationSet first = examples_of(set_, choosing), second = examples_of(set_, held_out);
-    const ConfidenceInterval reported = *plan(verdict, {.keep = kKeep, .random_sets = 0},
-                                              {.folder = folder_,
-                                               .model = &model_,
-                                               .evaluation = &first,
-                                               .held_out = &second,
-                                               .tokenizer = &tokenizer_})
+    const ConfidenceInterval reported = *plan(model_, verdict, {.keep = kKeep, .random_sets = 0},
+                                              {.evaluation = &first, .held_out = &second})
                                              .held_out->interval;
     const double width = reported.high - reported.low;
     if (std::abs(reported.low - found.interval.low) < 1e-3 * width &&

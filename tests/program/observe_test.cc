@@ -276,7 +276,7 @@ TEST(ObserveCommand, AddsGroupsToEvidence) {
   EXPECT_EQ(after["groups"][1]["name"], "role:previous");
   EXPECT_EQ(after["groups"][1]["heads"], json({"L0.H0", "L1.H1"}));
   EXPECT_TRUE(after["groups"][1]["above_random"].is_number());
-  before["options"]["groups"] = "mine=L1";
+  before["options"]["groups"] = "mine=L1.H0,L1.H1,L1.H2,L1.H3;role:previous=L0.H0,L1.H1";
   for (const char* field : {"heads", "loss", "pairs", "finished", "options"}) {
     EXPECT_EQ(after[field], before[field]) << field;
   }

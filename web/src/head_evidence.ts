@@ -143,7 +143,7 @@ export function relations(study: Study, head: string): HTMLElement | null {
     for (const [way, accuracy] of Object.entries(ways as { [way: string]: Accuracy })) {
       data.push({
         relation: relation_words(relation, way),
-        above: accuracy.accuracy - accuracy.baseline,
+        above: (accuracy.low ?? accuracy.accuracy) - accuracy.baseline, // few items have a wide interval
         ...accuracy,
       });
     }

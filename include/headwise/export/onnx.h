@@ -39,4 +39,8 @@ struct OnnxExport {
 OnnxExport export_onnx(const std::filesystem::path& folder, const std::filesystem::path& file,
                        const OnnxOptions& options = {});
 
+/// The same of the folder of a model, read as the model was.
+OnnxExport export_onnx(const Model& model, const std::filesystem::path& file,
+                       OnnxOptions options = {});
+
 }  // namespace headwise

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +16,8 @@
 #include "headwise/observe/importance.h"
 
 namespace headwise {
+
+class Model;
 
 /// Where a role was seen.
 enum class RoleSource {
@@ -107,9 +111,28 @@ struct RoleCounts {
 };
 RoleCounts count_roles(const Verdict& verdict);
 
+struct RelationHead {
+  std::string relation{};  // "nsubj to_head"
+  std::string head{};
+  Measure shown{};
+};
+
+/// Of each relation and direction that heads find on data, the head that is furthest above its
+/// baseline, with the interval's lower end. The best found relation comes first.
+std::vector<RelationHead> best_relation_heads(const Verdict& verdict);
+
 /// The text of verdict.json, and back. Throws Error for what is no verdict; `where` names the text
 /// in messages.
 std::string to_json(const Verdict& verdict);
 Verdict verdict_from_json(std::string_view text, const std::string& where);
+
+/// The verdict of a file, or of the folder of a study. Throws Error for what cannot be read; of
+/// another stage's file it says so.
+Verdict read_verdict(const std::filesystem::path& file);
+
+/// Throws Error unless the verdict is of a model with these weights: all of them are hashed.
+/// `where` names the verdict in messages, `check` is called now and then and may throw to stop.
+void check_fits(const Verdict& verdict, const Model& model, const std::string& where,
+                const std::function<void()>& check = {});
 
 }  // namespace headwise

@@ -6,14 +6,15 @@
 //
 // clang-format off
 // For a row at position i of its sequence, on head h, and key j visible to it:
-//   score   s[j] = cap(scale * q . k[j]) + bias_h(j - i)      cap(x) = x, or softcap * tanh(x / softcap)
-//   weight  p[j] = exp(s[j] - lse)                            lse = log sum_j exp(s[j]) over the visible keys
+//   score   s[j] = cap(scale * q . k[j]) + bias_h(i, j)      cap(x) = x, or softcap * tanh(x / softcap)
+//   weight  p[j] = exp(s[j] - lse)                            lse = log (exp(sink_h) + sum_j exp(s[j])) over the visible keys
 //   output  out  = gate * sum_j drop(p[j]) * v[j]
 // clang-format on
 //
-// A row that sees no key has output 0, lse -infinity and no gradient. Masked keys do not affect a
-// row, even if they are NaN. D and Dv are 1 to 8192; H = 0, T = 0 and S = 0 are allowed. Shapes
-// that do not match throw Error. Results have the same bits for any number of threads.
+// bias_h(i, j) is the sum of ALiBi, the relative bias and the dense bias; without sinks exp(sink_h)
+// is 0. A row that sees no key has output 0, lse -infinity and no gradient. Masked keys do not
+// affect a row, even if they are NaN. D and Dv are 1 to 8192; H = 0, T = 0 and S = 0 are allowed.
+// Shapes that do not match throw Error. Results have the same bits for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -76,6 +77,13 @@ struct Attention {
   float softcap = 0;                      // 0: off
   std::span<const float> alibi_slopes{};  // [H] or empty: adds -slope[h] * |j - i|
   RelativeBias relative_bias{};
+  /// [B, H, N or more, M or more]: added to the score of row i and key j of a sequence. The keys
+  /// lie one after the other; a stride of 0 shares the bias between sequences, heads or rows.
+  /// Values below -1e30 count as -1e30, so a row with nothing but -infinity attends evenly; NaN
+  /// shows.
+  View<const float, 4> bias{};
+  /// [H] or empty: the score of an extra key without a value. Its weight goes to no key.
+  std::span<const float> sinks{};
 
   float dropout = 0;       // of weights, in [0, 1)
   float head_dropout = 0;  // of whole heads, drawn per sequence, in [0, 1]
@@ -100,6 +108,8 @@ struct AttentionGradients {
   View<float, 3> dv{};         // [S, K, Dv]
   View<float, 2> dgates{};     // shaped as the gates
   View<float, 2> dtable{};     // [H, R], of the relative bias
+  View<float, 4> dbias{};      // of the dense bias before sharing: [B, H, N or more, M or more]
+  std::span<float> dsinks{};   // [H]
   bool at_zero_gates = false;  // compute dgates also where the gate is 0; otherwise it is 0 there
 };
 
@@ -121,12 +131,13 @@ struct AttentionMaps {
   }
 };
 
-/// The weights, before dropout and gates, of the given rows of [0, T), in the order given.
+/// The weights, before dropout and gates, of the given rows of [0, T), in the order given. Those of
+/// a row sum to 1, or to 1 less the weight of the sink.
 AttentionMaps attention_maps(const Attention& attention, std::span<const int64_t> rows);
 
 /// sums(a, b) += the Jensen-Shannon divergences (nats) of heads a and b, summed over all rows that
 /// see a key. The weights are recomputed from the scores and the saved lse. Returns the number of
-/// rows.
+/// rows. Throws Error for sinks: without theirs, the weights are no distribution.
 int64_t attention_js(const Attention& attention, View<const float, 2> lse, View<double, 2> sums);
 
 /// An attention and the lse [T, H] that its forward pass gave.

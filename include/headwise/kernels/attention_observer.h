@@ -30,12 +30,13 @@ inline constexpr int kMaxOffset = 8;
 /// One head's statistics. p[j] is the weight of a row at position i on key j, before dropout and
 /// gates; a row counts where the comment says, and only if it sees any key.
 struct HeadStatistics {
-  RunningMean entropy;        // -sum p ln p, nats; all rows
+  RunningMean entropy;        // -sum p ln p over the keys, nats; all rows
   RunningMean entropy_ratio;  // entropy / ln visible; rows that see at least two keys
   RunningMean confidence;     // max p; all rows
   RunningMean mass_first;     // p[0]; all rows
   RunningMean mass_last;  // p of the last real key; all rows, under a causal mask those that see it
   RunningMean mass_given;                 // p[given key]; rows that have one and see it
+  RunningMean mass_sink;                  // 1 - sum p, only with sinks; all rows
   std::vector<RunningMean> mass_key_set;  // per set, the summed weight on its keys; all rows
 
   // Self attention only:

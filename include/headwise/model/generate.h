@@ -55,4 +55,10 @@ struct Generated {
 std::vector<Generated> generate(const Model& model, const TokenBatch& texts,
                                 const GenerateOptions& options);
 
+/// What the decoder of an encoder-decoder reads where nothing is given: its start token, and what
+/// the model itself writes for the source, as its folder says. At most `most` new tokens.
+std::vector<int32_t> decoder_input(const Model& model, const TokenBatch& source, uint64_t seed,
+                                   uint64_t stream, const ForwardOptions& forward = {},
+                                   int64_t most = INT64_MAX);
+
 }  // namespace headwise

@@ -137,13 +137,18 @@ class Model {
   Model& operator=(Model&&) noexcept;
   ~Model();
 
-  const std::filesystem::path& folder() const;  // that it was loaded from
+  /// That it was loaded from. That of a pruned model is a temporary one unless it was asked for.
+  const std::filesystem::path& folder() const;
   /// The last part of the folder's path, or the id that it was loaded by.
   const std::string& name() const;
   const LoadOptions& load_options() const;  // that it was loaded with
 
   /// Null: the folder has none.
   const Tokenizer* tokenizer() const;
+
+  /// Copies the model's folder, whole or not at all, and compares the weights with those that were
+  /// copied. `folder` may not be there, or is an empty folder. Throws Error if it cannot be made.
+  void save(const std::filesystem::path& folder) const;
 
   /// SHA-256 of the files with weights, computed when it is first asked for: all of them are read.
   /// `check` is called now and then, and may throw to stop.
@@ -152,6 +157,7 @@ class Model {
   const ModelConfig& config() const;
   std::span<const AttentionSite> attentions() const;
   int64_t heads() const;                                // of all attentions
+  std::string head_name(int64_t head) const;            // "L3.H1", by its number among them
   const MultiHeadAttention& layer(int64_t site) const;  // of attentions()[site]
 
   /// "L3.H1", "L3" (its whole layer) and "all", separated by commas; each head once. Throws Error
@@ -199,8 +205,8 @@ class Model {
 
  private:
   friend class PatchedForward;                              // src/model/patched_forward.h
+  friend class ModelSource;                                 // src/model/model_source.h
   friend const Transformer& layers_of(const Model& model);  // src/model/model_parts.h
-  friend Model headwise::load(const std::string& folder_or_id, const LoadOptions& options);
   struct Parts;
   Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source);
   std::unique_ptr<Parts> parts_;

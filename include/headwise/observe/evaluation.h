@@ -29,6 +29,7 @@ std::string_view to_string(LossTask task);
 
 /// By its name; throws Error that lists the names.
 LossTask loss_task(std::string_view name);
+std::vector<std::string_view> loss_task_names();
 
 /// The default loss: lm for causal models, mlm for models with such an output, else fidelity, which
 /// needs no labels.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -88,6 +89,9 @@ struct LossEvidence {
   bool operator==(const LossEvidence&) const = default;
 };
 
+/// "L3" of "L3.H1".
+inline std::string layer_of(const std::string& head) { return head.substr(0, head.rfind('.')); }
+
 struct LayerEvidence {
   std::string layer{};  // "L3"
   Measures measures{};
@@ -139,6 +143,10 @@ void check_continues(const Evidence& left, const Evidence& now, const std::strin
 /// text in messages.
 std::string to_json(const Evidence& evidence);
 Evidence evidence_from_json(std::string_view text, const std::string& where);
+
+/// The evidence of a file, or of the folder of a study. Throws Error for what cannot be read; of
+/// another stage's file it says so.
+Evidence read_evidence(const std::filesystem::path& file);
 
 /// The heads as a table with commas: a row per head, a column per number under its path in the
 /// file with dots ("relation.det.to_head", "probes.coreference"), and beside it `_low`, `_high`,

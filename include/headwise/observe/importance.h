@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -77,7 +76,7 @@ struct ImportanceOptions {
   /// Synergy of pairs of heads: of one attention, or of all.
   enum class Pairs { none, attention, all } pairs = Pairs::none;
 
-  const Tokenizer* tokenizer = nullptr;  // decodes translations for BLEU; or none
+  bool bleu = false;  // with references: the BLEU of what the model writes by itself, too
 
   int64_t draws = 20;        // of halves and of random heads
   int64_t resamples = 1000;  // of the bootstrap
@@ -92,17 +91,14 @@ struct ImportanceOptions {
 /// ablation_mean, with the examples that each got as n; to its loss, unless only gradients are
 /// asked for; to its groups ablation_zero,
 /// and of named ones ablation_zero_half, ablation_zero_random and above_random; to its pairs
-/// synergy. `folder` is the model's. Heads that do not affect the loss are left out, also of
-/// groups. Returns the cost of all ablations in forward passes over the set. Throws Error if the
-/// examples do not fit the model.
-double observe_importance(const Model& model, const std::filesystem::path& folder,
-                          const EvaluationSet& set, const ImportanceOptions& options,
-                          Evidence& evidence);
+/// synergy. Heads that do not affect the loss are left out, also of groups. Returns the cost of all
+/// ablations in forward passes over the set. Throws Error if the examples do not fit the model.
+double observe_importance(const Model& model, const EvaluationSet& set,
+                          const ImportanceOptions& options, Evidence& evidence);
 
 /// Adds groups to evidence of the same model, and measures nothing else of it again. Throws Error,
 /// before it measures them, if the loss is not that of the evidence. Returns the work as above.
-double append_groups(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const ImportanceOptions& options,
+double append_groups(const Model& model, const EvaluationSet& set, const ImportanceOptions& options,
                      Evidence& evidence);
 
 }  // namespace headwise

@@ -50,6 +50,9 @@ struct MatchOptions {
 ModelMatch match_heads(const Model& a, const Model& b, const ObservedCorpus& corpus,
                        const MatchOptions& options = {});
 
+/// Texts of random tokens, drawn by the seed, for models that read no text.
+ObservedCorpus random_corpus(const ModelConfig& config, uint64_t seed);
+
 /// Throws Error unless every id is the same token for both; `where` names the second one.
 void check_same_tokens(const Tokenizer& a, const Tokenizer& b, const std::string& where);
 

@@ -34,9 +34,12 @@ class MeasureSelection {
   bool has_group(std::string_view group) const;
   /// Of "relation/det/to_head", that is "relation". What is in no group is always wanted.
   bool has(std::string_view measure) const;
+  /// The names that were asked for; none: all.
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   bool all_ = true;
+  std::vector<std::string> names_;
   std::set<std::string, std::less<>> measures_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,10 +28,19 @@ struct ObserveData {
   std::vector<TreeSentence> treebank{};
   std::vector<CoreferenceItem> coreference{};
 
-  /// The evaluation set for importance, and the model's folder, which gradients load.
-  std::optional<EvaluationSet> evaluation{};
-  std::filesystem::path folder{};
+  std::optional<EvaluationSet> evaluation{};  // for importance
+
+  /// The files that the data are from: "treebank", "coreference", "alignment", "data", … . The
+  /// evidence names them; what is from no file, it knows by its content.
+  std::map<std::string, Evidence::CorpusIdentity> files{};
+  /// How the data were made ("sample", "truncate"), by name. The evidence says so.
+  std::map<std::string, std::string> options{};
 };
+
+/// The name and the hash of files that data are from. `check` is called now and then, and may throw
+/// to stop.
+Evidence::CorpusIdentity identity_of_files(const Files& files, int64_t texts,
+                                           const std::function<void()>& check = {});
 
 struct ObserveOptions {
   MeasureSelection measures{};            // those that are asked for
@@ -44,6 +54,12 @@ struct ObserveOptions {
   /// Its heads, gates, seed and progress are those of the observation.
   ImportanceOptions importance{};
 
+  /// This file gets the evidence, whole. Until it is done, what is known by then stands in
+  /// FILE.part beside it. `resume`: go on after the last part that is finished there. Throws Error
+  /// if that is of another model, of other data or other options.
+  std::filesystem::path out{};
+  bool resume = false;
+
   /// Progress within the current part. May throw to stop.
   std::function<void(const std::string& part, int64_t done, int64_t total)> progress{};
   /// Called after every part with the evidence so far.
@@ -53,15 +69,27 @@ struct ObserveOptions {
 /// Evidence with the heads of a model and no measures.
 Evidence no_evidence(const Model& model);
 
-/// Measures all parts that the data allow and that `so_far` has not finished. Measures of words
-/// need a tokenizer. Throws Error for mean-ablated heads where importance is asked for: ablations
-/// begin with a model whose heads only have gates.
-Evidence observe(const Model& model, const Tokenizer* tokenizer, const ObserveData& data,
-                 const ObserveOptions& options = {}, Evidence so_far = {});
+/// The same, with the names and hashes of the model and the data, and the options. All weights are
+/// read to hash them, unless that was done before.
+Evidence identify(const Model& model, const ObserveData& data, const ObserveOptions& options = {});
+
+/// Measures all parts that the data allow. Measures of words need a tokenizer. Throws Error for
+/// mean-ablated heads where importance is asked for: ablations begin with a model whose heads only
+/// have gates.
+Evidence observe(const Model& model, const ObserveData& data, const ObserveOptions& options = {});
+
+/// The parts that `so_far`, which identify began, has not finished. `out` is not read or written.
+Evidence observe(const Model& model, const ObserveData& data, const ObserveOptions& options,
+                 Evidence so_far);
+
+/// Adds the groups and layers of options.importance to evidence of the same model and loss, and
+/// measures nothing else again. Throws Error for other evidence; `where` names it in messages.
+void append_groups(const Model& model, const ObserveData& data, const ObserveOptions& options,
+                   Evidence& evidence, const std::string& where);
 
 /// A text for the corpus. Throws Error if it is empty or longer than the model's positions; `where`
 /// names it.
 ObservedText observed_text(const Model& model, const Tokenizer& tokenizer, const std::string& text,
-                           const std::string& where);
+                           const std::string& where, const EncodeOptions& options = {});
 
 }  // namespace headwise

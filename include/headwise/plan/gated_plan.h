@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,14 +29,13 @@ struct GateOptions {
 struct GatedPlan {
   Plan plan{};                           // its order is "gates"
   std::map<std::string, float> gates{};  // of every head of the model, as they were learned
+  /// The model as it was trained with them, the gates multiplied into its output projections. The
+  /// heads that go are still in it.
+  Model model;
 };
 
-/// `out`, an empty folder, becomes a copy of the model's folder, with weights as they were trained
-/// and gates multiplied into the output projections. The heads that go are still in it. What is
-/// learned is the loss of the set; for fidelity, which has no labels, the hidden states of the
-/// model itself. Throws Error if so few heads cannot be left within the constraints.
-GatedPlan learn_plan(const Model& model, const std::filesystem::path& folder,
-                     const EvaluationSet& set, const GateOptions& options,
-                     const std::filesystem::path& out, const LoadOptions& load = {});
+/// What is learned is the loss of the set; for fidelity, which has no labels, the hidden states of
+/// the model itself. Throws Error if so few heads cannot be left within the constraints.
+GatedPlan learn_plan(const Model& model, const EvaluationSet& set, const GateOptions& options);
 
 }  // namespace headwise

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,7 +14,6 @@
 #include "headwise/model/model.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/plan/plan.h"
-#include "headwise/text/tokenizer.h"
 
 namespace headwise {
 
@@ -32,6 +30,7 @@ std::string_view to_string(HeadOrder order);
 
 /// By its name; throws Error that lists the names.
 HeadOrder head_order(std::string_view name);
+std::vector<std::string_view> head_order_names();
 
 /// By ablation where the verdict has any, else by gradient.
 HeadOrder default_order(const Verdict& verdict);
@@ -60,16 +59,13 @@ struct PlanOptions {
   uint64_t seed = 0;
 };
 
-/// Data beyond the verdict. Without it, the plan uses the verdict alone.
+/// Data beyond the verdict.
 struct PlanData {
-  std::filesystem::path folder{};  // of the model; for numbers of weights, `uniform`, and `model`
-  const Model* model = nullptr;    // what `speedup` times
-  const EvaluationSet* evaluation = nullptr;  // with the model: for greedy, curves and `max_loss`
-  /// What `expected`, curves and `held_out` are measured on, with the model: examples that did not
-  /// choose heads. Null: those of `evaluation`, and nothing is said about held-out examples. An
-  /// empty set: no loss is reported.
+  const EvaluationSet* evaluation = nullptr;  // for greedy, curves and `max_loss`
+  /// What `expected`, curves and `held_out` are measured on: examples that did not choose heads.
+  /// Null: those of `evaluation`, and nothing is said about held-out examples. An empty set: no
+  /// loss is reported.
   const EvaluationSet* held_out = nullptr;
-  const Tokenizer* tokenizer = nullptr;  // that writes translations, for their BLEU; or none
 
   /// The step that is under way ("greedy", "loss", "curves", "bends", "time"), work done and all of
   /// it. May throw to stop.
@@ -80,6 +76,11 @@ struct PlanData {
 /// harmful, and essential ones after these, in every order but random, which is the control.
 /// Throws Error for a budget that cannot be met within the constraints, for an order by numbers
 /// that the verdict has not, and if data are missing that must be measured on.
-Plan plan(const Verdict& verdict, const PlanOptions& options, const PlanData& data = {});
+Plan plan(const Model& model, const Verdict& verdict, const PlanOptions& options,
+          const PlanData& data = {});
+
+/// From the verdict alone: what must be measured or is said by the weights is left out, and asking
+/// for it throws Error.
+Plan plan(const Verdict& verdict, const PlanOptions& options);
 
 }  // namespace headwise

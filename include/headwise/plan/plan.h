@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,5 +39,9 @@ struct Plan {
 /// plan; `where` names the text in messages.
 std::string to_json(const Plan& plan);
 Plan plan_from_json(std::string_view text, const std::string& where);
+
+/// The plan of a file, or of the folder of a study. Throws Error for what cannot be read; of
+/// another stage's file it says so.
+Plan read_plan(const std::filesystem::path& file);
 
 }  // namespace headwise

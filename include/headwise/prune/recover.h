@@ -9,10 +9,10 @@
 
 namespace headwise {
 
-/// Trains the weights of a folder, and writes them back in the types that they had; tensors that
-/// training does not know stay as they are. What is learned is the loss of the set; for fidelity,
-/// which has no labels, the hidden states of `teacher`, the model before heads were cut out.
-void recover(const std::filesystem::path& folder, const Model& teacher, const EvaluationSet& set,
-             const FineTuneOptions& options, const LoadOptions& load = {});
+/// The model with trained weights, in the types that they had; tensors that training does not know
+/// stay as they are. What is learned is the loss of the set; for fidelity, which has no labels, the
+/// hidden states of `teacher`, the model before heads were removed. `out` is as in PruneOptions.
+Model recover(const Model& model, const Model& teacher, const EvaluationSet& set,
+              const FineTuneOptions& options, const std::filesystem::path& out = {});
 
 }  // namespace headwise

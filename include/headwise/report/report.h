@@ -5,12 +5,12 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "headwise/model/model.h"
 #include "headwise/observe/corpus.h"
-#include "headwise/text/tokenizer.h"
 
 namespace headwise {
 
@@ -27,8 +27,11 @@ std::string report_data(const std::map<std::string, std::string>& texts);
 /// in it stay text. `live`: the page talks to the server that it came from.
 std::string report_page(std::string_view data, bool live = false);
 
+/// Attention weights from 0 to 1 as the page reads them: a byte for each, 255 times the weight, in
+/// base64.
+std::string encode_weights(std::span<const float> weights);
+
 /// What all heads attend to in a few texts of the corpus, as JSON: samples.json of a study.
-std::string sample_maps(const Model& model, const Tokenizer* tokenizer,
-                        const ObservedCorpus& corpus);
+std::string sample_maps(const Model& model, const ObservedCorpus& corpus);
 
 }  // namespace headwise

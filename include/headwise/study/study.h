@@ -17,33 +17,28 @@
 #include "headwise/model/model.h"
 #include "headwise/observe/evidence.h"
 #include "headwise/observe/observe.h"
+#include "headwise/observe/text_data.h"
 #include "headwise/plan/make_plan.h"
 #include "headwise/plan/plan.h"
 #include "headwise/prune/prune.h"
 #include "headwise/prune/prune_report.h"
-#include "headwise/text/tokenizer.h"
 
 namespace headwise {
 
-/// The input of a study.
+/// The input of a study. Without texts and data, a built-in text is used.
 struct StudyInput {
-  const Model& model;
-  const Tokenizer* tokenizer = nullptr;
-  std::filesystem::path folder{};  // of the model
-  LoadOptions load{};
-  double load_seconds = 0;  // that reading and hashing the model took, for the stages
+  std::vector<std::string> texts{};  // see text_data(); they are cut where they are too long
+  ObserveData data{};                // instead of texts
 
-  /// Its evaluation is split: one half chooses heads, the other shows what that costs. With
-  /// `held_out`, all of it chooses heads.
-  ObserveData data{};
-  /// Examples of the same task that show what the plan costs, and where they are from.
+  /// The evaluation of the data is split: one half chooses heads, the other shows what that costs.
+  /// With `held_out`, all of it chooses heads. These are examples of the same task that show what
+  /// the plan costs, and where they are from.
   std::optional<EvaluationSet> held_out{};
   std::string held_out_source{};
   /// Further examples for heads that the texts leave undecided, used with a budget above the
   /// default. None: only the texts are used.
   std::optional<EvaluationSet> more{};
-  /// The model, corpora and options that the evidence is to name.
-  Evidence identity{};
+  double load_seconds = 0;  // that reading the model took, for the stages
 };
 
 /// Progress of a study.
@@ -125,7 +120,8 @@ struct Study {
   Evidence evidence{};
   Verdict verdict{};
   Plan plan{};
-  std::optional<PruneReport> prune{};  // none: no model was written
+  std::optional<PruneReport> prune{};   // none: no model was written
+  std::optional<PrunedModel> pruned{};  // likewise
   std::vector<StudyStage> stages{};
   double budget = 0;        // passes; 0: none
   double pass_seconds = 0;  // of one pass
@@ -141,12 +137,19 @@ struct Study {
 double usual_passes(const Model& model);
 
 /// Throws Error if a study with these options cannot be made, before anything is measured.
-void check_study(const StudyInput& input, const StudyOptions& options,
-                 const std::filesystem::path& out);
+void check_study(const Model& model, const StudyOptions& options, const std::filesystem::path& out);
+
+/// Examples for a study of the built-in text, from blocks of a longer one: those that are held out,
+/// or all others. None: see evaluation_of().
+std::optional<EvaluationSet> built_in_examples(const Model& model, bool held_out,
+                                               const TextOptions& options = {});
+inline constexpr const char* kBuiltInHeldOut = "blocks of 8 sentences of the longer built-in text";
 
 /// Studies a model and leaves the files of the study in the folder `out`, which may not be there,
-/// or be empty unless `resume`. Throws Error as its parts do.
-Study study(StudyInput input, const StudyOptions& options, const std::filesystem::path& out);
+/// or be empty unless `resume`. Without `out` nothing is written, and the pruned model lies in a
+/// temporary folder. Throws Error as its parts do.
+Study study(const Model& model, StudyInput input = {}, const StudyOptions& options = {},
+            const std::filesystem::path& out = {});
 
 StudyWords in_words(const Study& study);
 

@@ -77,6 +77,20 @@ std::vector<CoreferenceItem> probe_coreference(const ProbeLexicon& lexicon, int6
 std::vector<FieldItem> probe_fields(const ProbeLexicon& lexicon, int64_t count, uint64_t seed);
 std::vector<RareItem> probe_rare(const ProbeLexicon& lexicon, int64_t count, uint64_t seed);
 
+/// All probes of a lexicon, `count` of each kind.
+struct Probes {
+  std::vector<TreeSentence> sentences{};
+  std::vector<CoreferenceItem> coreference{};
+  std::vector<FieldItem> fields{};
+  std::vector<RareItem> rare{};
+};
+Probes make_probes(const ProbeLexicon& lexicon, int64_t count, uint64_t seed);
+
+/// Writes sentences.conllu, coreference.tsv, fields.tsv, rare.tsv, the words as lexicon.json, and
+/// the built-in texts as text.txt. Returns these names. The folder is made if it is not there.
+std::vector<std::string> write_probes(const Probes& probes, const ProbeLexicon& lexicon,
+                                      const std::filesystem::path& folder);
+
 /// Tab-separated, with a line of column names; offsets count characters, as GAP's do.
 std::string to_tsv(const std::vector<FieldItem>& items);
 std::string to_tsv(const std::vector<RareItem>& items);
