@@ -485,20 +485,13 @@ class StudyRun {
 
   void finish() {
     begin_stage("report");
-    const std::string samples = sample_maps(model_, input_.data.corpus);
-    write("samples.json", samples);
+    study_.samples = sample_maps(model_, input_.data.corpus);
+    write("samples.json", study_.samples);
     study_.undecided = undecided_heads(study_.verdict, study_.evidence, model_, choosing_share_);
     study_.savings = savings();
     study_.keep_given = options_.keep.has_value();
-    const std::string evidence = to_json(study_.evidence);
-    write("evidence.json", evidence);
-    if (!out_.empty()) {
-      write("report.html", report_page(report_data({{"evidence", evidence},
-                                                    {"verdict", to_json(study_.verdict)},
-                                                    {"plan", to_json(study_.plan)},
-                                                    {"samples", samples},
-                                                    {"summary", to_json(study_, options_)}})));
-    }
+    write("evidence.json", to_json(study_.evidence));
+    if (!out_.empty()) write("report.html", headwise::report(study_, options_));
     end_stage();
     write("summary.json", to_json(study_, options_));
     // With kStudyPart alone, --resume would begin anew.
@@ -627,6 +620,14 @@ Study study(const Model& model, StudyInput input, const StudyOptions& options,
             const fs::path& out) {
   check_study(model, options, out);
   return StudyRun(model, std::move(input), options, out).run();
+}
+
+std::string report(const Study& study, const StudyOptions& options) {
+  return report_page(report_data({{"evidence", to_json(study.evidence)},
+                                  {"verdict", to_json(study.verdict)},
+                                  {"plan", to_json(study.plan)},
+                                  {"samples", study.samples},
+                                  {"summary", to_json(study, options)}}));
 }
 
 }  // namespace headwise

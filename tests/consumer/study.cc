@@ -42,7 +42,8 @@ int main(int, char** arguments) try {
 
   // The same in memory, without files.
   const headwise::Study other = headwise::study(model, {.texts = input.texts}, {.keep = 0.75});
-  const bool same = other.plan == study.plan && other.pruned && other.pruned->heads() == 6;
+  const bool same = other.plan == study.plan && other.pruned && other.pruned->heads() == 6 &&
+                    headwise::report(other).find("</html>") != std::string::npos;
   return cancelled && page && same && stages.contains("ablation") && !stages.contains("attention")
              ? 0
              : 1;

@@ -122,6 +122,7 @@ struct Study {
   Plan plan{};
   std::optional<PruneReport> prune{};   // none: no model was written
   std::optional<PrunedModel> pruned{};  // likewise
+  std::string samples{};                // what heads attend to in a few texts, as JSON
   std::vector<StudyStage> stages{};
   double budget = 0;        // passes; 0: none
   double pass_seconds = 0;  // of one pass
@@ -155,5 +156,8 @@ StudyWords in_words(const Study& study);
 
 /// The text of summary.json.
 std::string to_json(const Study& study, const StudyOptions& options);
+
+/// The study as one HTML document, report.html: see docs/report.md.
+std::string report(const Study& study, const StudyOptions& options = {});
 
 }  // namespace headwise
