@@ -143,11 +143,23 @@ TEST_F(ModelCard, IsWrittenAgainWithMoreMeasured) {
                            .report();
   report.before.loss = LossEvidence{.task = "mlm", .value = 2, .examples = 1234};
   report.after.loss = LossEvidence{.task = "mlm", .value = 2.5, .examples = 1234};
-  report.speed = {{.texts = 8, .tokens = 128, .before = 0.2, .after = 0.15}};
+  report.speed = {{.texts = 8,
+                   .tokens = 128,
+                   .before = 0.2,
+                   .after = 0.15,
+                   .before_interval = {0.19, 0.21},
+                   .after_interval = {0.14, 0.16}},
+                  {.texts = 1,
+                   .tokens = 128,
+                   .before = 0.02,
+                   .after = 0.019,
+                   .before_interval = {0.018, 0.021},
+                   .after_interval = {0.017, 0.0195}}};
   write_model_card(temporary_.path() / "out", report);
   EXPECT_THAT(contents_of(temporary_.path() / "out" / "README.md"),
               AllOf(HasSubstr("| mlm loss | 2.0000 | 2.5000 | 1.250 |"),
                     HasSubstr("| ms for 8 x 128 tokens | 200.00 | 150.00 | 0.750 |"),
+                    HasSubstr("| ms for 1 x 128 tokens | 20.00 | 19.00 | equal |"),
                     HasSubstr("over 1,234 examples")));
 }
 

@@ -318,7 +318,7 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       ->type_name("FILE");
   command.add_flag("--across", options->across,
                    "Match heads of all layers with each other; default: of the same layer");
-  add_sample(command, options->sample, "texts, the first ones");
+  add_sample(command, options->sample, "texts, drawn by the seed");
 }
 
 }  // namespace headwise::program

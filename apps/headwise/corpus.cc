@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -51,8 +52,12 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
     if (!input.text.empty()) columns.see(input.text);
   }
   if (!input_options.file.empty() && !input_options.paired_lines) columns.check(corpus.name);
-  const auto alignments = read_alignment(options.alignment, inputs);
-  if (options.sample > 0 && std::ssize(inputs) > options.sample) inputs.resize(options.sample);
+  auto alignments = read_alignment(options.alignment, inputs);
+  std::vector<int64_t> lines(inputs.size());
+  std::iota(lines.begin(), lines.end(), 1);
+  keep_sample(inputs, options.sample, common.seed);
+  keep_sample(lines, options.sample, common.seed);
+  if (!alignments.empty()) keep_sample(alignments, options.sample, common.seed);
   Progress progress(std::ssize(inputs), "texts", common.quiet);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input& input = inputs[i];
@@ -68,7 +73,7 @@ ObservedCorpus read_corpus(const InputOptions& input_options, const Session& ses
     ObservedText text{.ids = input.encoding.ids, .types = input.encoding.type_ids};
     if (!alignments.empty()) {
       text.aligned =
-          align(input, alignments[i], fmt::format("{}, line {}", options.alignment, i + 1));
+          align(input, alignments[i], fmt::format("{}, line {}", options.alignment, lines[i]));
     }
     text.decoder_ids = std::move(input.decoder_ids);
     text.encoding = std::move(input.encoding);

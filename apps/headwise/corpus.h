@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.h"
@@ -16,6 +18,17 @@ struct CorpusOptions {
   std::string alignment{};  // a file with a line for each input; empty: none
   int64_t sample = 0;       // at most so many texts; 0: all
 };
+
+/// Keeps `count` items in their order, drawn by the seed; 0: all.
+template <class T>
+void keep_sample(std::vector<T>& items, int64_t count, uint64_t seed) {
+  if (count == 0) return;
+  std::vector<T> kept;
+  for (const int64_t i : sample(count, std::ssize(items), seed)) {
+    kept.push_back(std::move(items[i]));
+  }
+  items = std::move(kept);
+}
 
 /// All inputs but empty ones. Decoders that are given nothing read what the model would write.
 ObservedCorpus read_corpus(const InputOptions& input_options, const Session& session,

@@ -133,7 +133,8 @@ void add_observe(CLI::App& app, CommonOptions& common) {
            "; default: lm of causal models, mlm of models with such an output, else fidelity, "
            "which needs no labels")
       ->group(group);
-  add_data(command, options->data, "What the loss is taken over; default: the texts")->group(group);
+  add_data(command, options->data, "What the loss is taken over", "; default: the texts")
+      ->group(group);
   command
       .add_option("--positions", options->positions,
                   "Take the loss at this share of the tokens, drawn by the seed")
@@ -175,7 +176,7 @@ void add_observe(CLI::App& app, CommonOptions& common) {
                   "Compare heads of one layer, or all of one kind of attention: layer or all")
       ->check(CLI::IsMember({"layer", "all"}).description(""))
       ->type_name("P");
-  add_sample(command, options->sample, "texts and sentences, the first ones");
+  add_sample(command, options->sample, "texts and sentences, drawn by the seed");
   add_no_probes(command, options->no_probes);
   add_lexicon(command, options->lexicon);
   command.add_flag("--resume", options->resume, "Go on after the last finished part");

@@ -30,11 +30,8 @@ void read_texts(const ObserveArgs& args, const Session& session, const CommonOpt
     const bool entities = file.ends_with(".conllu") || file.ends_with(".conllu.gz");
     data.coreference = entities ? read_entities(args.coreference) : read_gap(args.coreference);
   }
-  const auto cut = [&](auto& items) {
-    if (args.sample > 0 && std::ssize(items) > args.sample) items.resize(args.sample);
-  };
-  cut(data.treebank);
-  cut(data.coreference);
+  keep_sample(data.treebank, args.sample, common.seed);
+  keep_sample(data.coreference, args.sample, common.seed);
   if (data.corpus.texts.empty() && session.tokenizer() != nullptr) {
     // What heads attend to can be seen in any text.
     data.corpus.name = args.treebank;

@@ -51,9 +51,10 @@ CLI::Option* add_loss(CLI::App& command, std::string& loss, std::string_view wha
       ->type_name("TASK");
 }
 
-CLI::Option* add_data(CLI::App& command, std::vector<std::string>& files, std::string_view what) {
+CLI::Option* add_data(CLI::App& command, std::vector<std::string>& files, std::string_view what,
+                      std::string_view otherwise) {
   return add_list(command, "--data", files,
-                  fmt::format("{}, as in docs/data.md; translate takes two", what))
+                  fmt::format("{}, as in docs/data.md; translate takes two{}", what, otherwise))
       ->type_name("FILE");
 }
 

@@ -19,7 +19,8 @@ std::string any_of(const std::vector<std::string_view>& names);
 /// --loss lm; `what` ends the description.
 CLI::Option* add_loss(CLI::App& command, std::string& loss, std::string_view what);
 /// --data FILE, several times.
-CLI::Option* add_data(CLI::App& command, std::vector<std::string>& files, std::string_view what);
+CLI::Option* add_data(CLI::App& command, std::vector<std::string>& files, std::string_view what,
+                      std::string_view otherwise = "");
 CLI::Option* add_sample(CLI::App& command, int64_t& count, std::string_view what);
 CLI::Option* add_sample(CLI::App& command, std::optional<int64_t>& count, std::string_view what);
 CLI::Option* add_treebank(CLI::App& command, std::string& file);

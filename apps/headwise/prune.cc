@@ -175,6 +175,9 @@ void prune_model(const PruneArgs& args, const CommonOptions& common) {
   CommonOptions screen = common;
   screen.out.clear();
   write_output(screen, common.json ? to_json(outcome) : to_text(outcome));
+  if (!args.recover.empty() && args.data.empty()) {
+    log_info(common, "--data FILE would show the loss before and after --recover");
+  }
   log_info(common, fmt::format("{} has the pruned model", common.out));
 }
 

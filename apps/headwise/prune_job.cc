@@ -80,7 +80,7 @@ std::string to_text(const PruneReport& report) {
   std::string text = fmt::format("{:<22}{:>16}{:>16}{:>10}\n", "", "before", "after", "ratio");
   for (const ReportRow& row : rows_of(report)) {
     text += fmt::format("{:<22}{:>16}{:>16}{:>10}\n", row.name, row.before, row.after,
-                        row.ratio ? fmt::format("{:.3f}", *row.ratio) : "");
+                        row.ratio_text());
   }
   const char* const other = report.form == "masked" ? "compact" : "masked";
   text += fmt::format(

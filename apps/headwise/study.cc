@@ -112,6 +112,11 @@ void run_study(StudyArgs args, const CommonOptions& common) {
                                  session.model().heads(), duration(seconds), passes,
                                  input.data.evaluation ? input.data.evaluation->size()
                                                        : std::ssize(input.data.corpus.texts)));
+    if (args.passes && passes > 1.1 * *args.passes) {
+      log_info(common, fmt::format("--passes {:g} is less than statistics, probes, gradients, "
+                                   "random sets and timing cost before any ablation",
+                                   *args.passes));
+    }
   };
   options.progress = [&](const StudyProgress& progress) {
     throw_if_interrupted();
@@ -187,8 +192,8 @@ void add_study(CLI::App& app, CommonOptions& common) {
   add_treebank(command, observe.treebank);
   add_coreference(command, observe.coreference);
   add_loss(command, observe.loss, "; default: as observe's");
-  add_data(command, observe.data, "What the loss is taken over; default: the texts");
-  add_sample(command, observe.sample, "texts and sentences, the first ones");
+  add_data(command, observe.data, "What the loss is taken over", "; default: the texts");
+  add_sample(command, observe.sample, "texts and sentences, drawn by the seed");
   add_no_probes(command, observe.no_probes);
   add_keep(command, args->keep, "; default: 0.75, and no model where the data do not support it");
   add_order(command, args->order);

@@ -376,8 +376,11 @@ void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed) {
                  .expected = "at least 1"});
   }
   if (count >= set.size()) return;
-  set = examples_of(set,
-                    choose_below(count, set.size(), Random(derived_seed(seed, 0, 0, kExamples))));
+  set = examples_of(set, sample(count, set.size(), seed));
+}
+
+std::vector<int64_t> sample(int64_t count, int64_t n, uint64_t seed) {
+  return choose_below(count, n, Random(derived_seed(seed, 0, 0, kExamples)));
 }
 
 }  // namespace headwise

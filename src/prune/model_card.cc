@@ -133,8 +133,8 @@ std::string what_it_cost(const PruneReport& report) {
   const ModelState &before = report.before, &after = report.after;
   std::string text = "## Measured\n\n|  | before | after | ratio |\n|---|--:|--:|--:|\n";
   for (const ReportRow& row : rows_of(report)) {
-    text += fmt::format("| {} | {} | {} | {} |\n", row.name, row.before, row.after,
-                        row.ratio ? fmt::format("{:.3f}", *row.ratio) : "");
+    text +=
+        fmt::format("| {} | {} | {} | {} |\n", row.name, row.before, row.after, row.ratio_text());
   }
   text += "\n";
   if (before.loss && after.loss) {

@@ -71,6 +71,11 @@ LossEvidence loss_of(const Model& model, const EvaluationSet& set, const Model* 
   return *evidence.loss;
 }
 
+std::string ReportRow::ratio_text() const {
+  if (!ratio) return "";
+  return equal ? "equal" : fmt::format("{:.3f}", *ratio);
+}
+
 std::vector<ReportRow> rows_of(const PruneReport& report) {
   std::vector<ReportRow> rows;
   const auto add = [&](std::string name, std::string before, std::string after, double a,
@@ -104,6 +109,7 @@ std::vector<ReportRow> rows_of(const PruneReport& report) {
     add(fmt::format("ms for {} x {} tokens", at.texts, at.tokens),
         fmt::format("{:.2f}", at.before * 1e3), fmt::format("{:.2f}", at.after * 1e3), at.before,
         at.after);
+    rows.back().equal = !at.saves_time() && !at.costs_time();
   }
   return rows;
 }

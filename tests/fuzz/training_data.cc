@@ -38,7 +38,7 @@ Tokenizer make_tokenizer() {
 }
 
 /// Nothing if there is more than the fuzzer has time for.
-Lines read_lines(const std::filesystem::path& file) {
+Lines lines_of_file(const std::filesystem::path& file) {
   Lines lines;
   size_t size = 0;
   LineReader reader(file);
@@ -132,7 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   must(file >= 0 && ::write(file, data, size) == static_cast<ssize_t>(size), "no file in memory");
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   Lines lines;
-  if (!succeeds([&] { lines = read_lines(path); }) || !lines.empty()) read_tasks(path);
+  if (!succeeds([&] { lines = lines_of_file(path); }) || !lines.empty()) read_tasks(path);
   learn(lines);
   score(lines);
   ::close(file);

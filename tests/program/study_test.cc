@@ -240,6 +240,35 @@ TEST_F(StudyCommand, WritesTheModelCard) {
   EXPECT_THAT(card, HasSubstr("| ms for 8 x "));
 }
 
+TEST_F(StudyCommand, SaysThatFewPassesAreExceeded) {
+  const auto errors = [&](const char* passes) {
+    return run_program({"study", path("bert"), "--input", path("lines.txt"), "--no-probes",
+                        "--passes", passes, "-o", path(std::string("out") + passes)})
+        .errors;
+  };
+  EXPECT_THAT(errors("2"), HasSubstr("--passes 2 is less than"));
+  EXPECT_THAT(errors("200"), testing::Not(HasSubstr("is less than")));
+}
+
+TEST_F(StudyCommand, SamplesAreDrawnByTheSeed) {
+  const auto hash = [&](const std::string& file, const char* seed) {
+    const ProgramResult result =
+        run_program({"observe", path("bert"), "--input", path(file), "--measure", "attention",
+                     "--no-probes", "--sample", "5", "--seed", seed, "--json"});
+    EXPECT_EQ(result.code, 0) << result.errors;
+    const json text = json::parse(result.out)["corpus"]["text"];
+    EXPECT_EQ(text["texts"], 5);
+    return text["sha256"].get<std::string>();
+  };
+  const std::string lines = contents_of(path("lines.txt"));
+  size_t end = 0;
+  for (int i = 0; i < 5; ++i) end = lines.find('\n', end) + 1;
+  folder_.write("first.txt", lines.substr(0, end));
+  EXPECT_EQ(hash("lines.txt", "0"), hash("lines.txt", "0"));
+  EXPECT_NE(hash("lines.txt", "0"), hash("lines.txt", "1"));
+  EXPECT_NE(hash("lines.txt", "0"), hash("first.txt", "0"));
+}
+
 TEST_F(StudyCommand, PruneMeasuresASample) {
   const ProgramResult result =
       run_program({"prune", path("bert"), "--drop", "L0.H1", "--data", path("lines.txt"),
@@ -247,6 +276,14 @@ TEST_F(StudyCommand, PruneMeasuresASample) {
   ASSERT_EQ(result.code, 0) << result.errors;
   EXPECT_EQ(json::parse(result.out)["after"]["loss"]["examples"], 7);
   EXPECT_THAT(contents_of(path("out/README.md")), HasSubstr("over 7 examples"));
+}
+
+TEST_F(StudyCommand, RecoveryWithoutDataSaysWhatWouldShowItsGain) {
+  const ProgramResult result =
+      run_program({"prune", path("bert"), "--drop", "L0.H1", "--recover", path("lines.txt"),
+                   "--loss", "fidelity", "-o", path("out")});
+  ASSERT_EQ(result.code, 0) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("--data FILE would show the loss before and after"));
 }
 
 TEST_F(StudyCommand, PrunedModelsAreRecovered) {

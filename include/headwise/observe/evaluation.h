@@ -101,4 +101,8 @@ void sample_positions(EvaluationSet& set, double share, uint64_t seed);
 /// Keeps `count` examples in their order, chosen by the seed, or all if there are fewer.
 void sample_examples(EvaluationSet& set, int64_t count, uint64_t seed);
 
+/// The numbers below n that sample_examples keeps, ascending: `count` of them, or all if there are
+/// fewer.
+std::vector<int64_t> sample(int64_t count, int64_t n, uint64_t seed);
+
 }  // namespace headwise

@@ -29,6 +29,7 @@ struct SpeedComparison {
 
   /// Whether the passes differ by more than they spread.
   bool saves_time() const { return after_interval.high < before_interval.low; }
+  bool costs_time() const { return after_interval.low > before_interval.high; }
 };
 
 /// The interval above, of at least one pass.
@@ -63,6 +64,10 @@ struct ReportRow {
   std::string name{};             // "parameters", "mlm loss", "ms for 8 x 128 tokens"
   std::string before{}, after{};  // as they are shown: "22,713,216"
   std::optional<double> ratio{};  // none: it was 0 before
+  bool equal = false;             // times that cannot be told apart from the spread of passes
+
+  /// "0.924", "equal", or nothing without a ratio.
+  std::string ratio_text() const;
 };
 std::vector<ReportRow> rows_of(const PruneReport& report);
 
