@@ -12,6 +12,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/parallel.h"
 #include "headwise/observe/observe.h"
+#include "headwise/train/trainable_model.h"
 #include "model_problem.h"
 #include "observe/gate_gradients.h"
 #include "peer.h"

@@ -65,11 +65,9 @@ TEST_P(ParameterTables, HaveRowsForEveryHead) {
 }
 
 TEST_P(ParameterTables, AreWhatLayersInTrainingDeclare) {
-  ParameterList declared({}, [this](const std::string& name) { return reader_.has(name); });
+  ParameterList declared([this](const std::string& name) { return reader_.has(name); });
   const Transformer layers(config_, declared, prefix_, false);
-  std::vector<StoredTensor> tensors;
-  for (const ParameterList::Tensor& tensor : declared.tensors) tensors.push_back(tensor.stored);
-  EXPECT_EQ(shapes_of(table().tensors()), shapes_of(tensors));
+  EXPECT_EQ(shapes_of(table().tensors()), shapes_of(declared.tensors));
   const Task task = config_.task;
   const bool has_loss = task != Task::answer && task != Task::detect && !config_.multi_label &&
                         !(task == Task::hidden && config_.encoder_decoder());

@@ -36,34 +36,32 @@ class ProjectionTensors {
     using W = MultiHeadAttentionWeights;
     const MultiHeadAttentionShape& s = weights_.shape();
     const AttentionNames& names = place_.names;
-    const InitStd& std = source_.init_std();
     Dtype projections = Dtype::kF32;
     switch (place_.naming.model().storage) {
       case ProjectionStorage::separate:
-        projections = matrix(names.query, &W::query, std.query);
-        if (matrix(names.key, &W::key, std.key_value) != projections) projections = Dtype::kF32;
-        if (matrix(names.value, &W::value, std.key_value) != projections) projections = Dtype::kF32;
+        projections = matrix(names.query, &W::query);
+        if (matrix(names.key, &W::key) != projections) projections = Dtype::kF32;
+        if (matrix(names.value, &W::value) != projections) projections = Dtype::kF32;
         if (!s.projection_bias) break;
         bias(names.query, &W::query_bias);
         if (s.key_bias) bias(names.key, &W::key_bias);
         if (s.value_bias) bias(names.value, &W::value_bias);
         break;
       case ProjectionStorage::fused:
-        projections = matrix(names.query, &W::in_proj, std.query);
+        projections = matrix(names.query, &W::in_proj);
         if (s.projection_bias) bias(names.query, &W::in_proj_bias);
         break;
       case ProjectionStorage::fused_per_head: {
         const int64_t rows = 3 * s.H * s.D;
-        projections =
-            source_.tensor(name(names.query, ".weight"), {rows, s.C},
-                           per_head(part(&W::in_proj), s.H, s.D), Init::normal(std.query));
+        projections = source_.tensor(name(names.query, ".weight"), {rows, s.C},
+                                     per_head(part(&W::in_proj), s.H, s.D));
         if (!s.projection_bias) break;
         source_.tensor(name(names.query, ".bias"), {rows},
-                       per_head(transposed(part(&W::in_proj_bias)), s.H, s.D), Init::zeros());
+                       per_head(transposed(part(&W::in_proj_bias)), s.H, s.D));
         break;
       }
     }
-    const Dtype output = matrix(names.output, &W::output, std.attention_output);
+    const Dtype output = matrix(names.output, &W::output);
     if (s.output_bias) bias(names.output, &W::output_bias);
     return {.projections = packed_type(projections), .output = packed_type(output)};
   }
@@ -98,14 +96,14 @@ class ProjectionTensors {
   std::string name(std::string_view which, const char* ending) const {
     return place_.naming.in_layer(place_.site.layer, which) + ending;
   }
-  Dtype matrix(std::string_view which, Matrix of, double deviation) const {
+  Dtype matrix(std::string_view which, Matrix of) const {
     const TensorPart all = place_.naming.model().transposed ? transposed(part(of)) : part(of);
     return source_.tensor(name(which, ".weight"), {all.values.extent(0), all.values.extent(1)},
-                          {all}, Init::normal(deviation));
+                          {all});
   }
   void bias(std::string_view which, Vector of) const {
     const TensorPart all = part(of);
-    source_.tensor(name(which, ".bias"), {all.values.extent(1)}, {all}, Init::zeros());
+    source_.tensor(name(which, ".bias"), {all.values.extent(1)}, {all});
   }
 
   WeightSource& source_;
@@ -121,7 +119,6 @@ RelativeBiasTable::RelativeBiasTable(WeightSource& source, const LayerName& name
     : buckets_(t5_buckets(config.relative.buckets, config.relative.max_distance,
                           !stack_config(config, side).causal)),
       table_(source.matrix(name.weight(), stack_config(config, side).heads, config.relative.buckets,
-                           Init::normal(source.init_std().relative),
                            {.transposed = true, .decays = false, .plain = true})) {}
 
 View<const float, 2> RelativeBiasTable::of(std::span<const int32_t> heads, Buffer& room) const {
@@ -177,8 +174,7 @@ AttentionLayer::AttentionLayer(WeightSource& source, const Place& place)
   }
   if (!config_.routing) return;
   router_ = source.matrix({name + "router", in_layer(router_name(cross())) + ".weight"},
-                          std::ssize(config_.routing->heads), attention_.shape().C,
-                          Init::normal(source.init_std().output), {});
+                          std::ssize(config_.routing->heads), attention_.shape().C, {});
   if (source.packs()) routed_.emplace(attention_, *config_.routing);
 }
 

@@ -21,7 +21,7 @@ FeedForward make_feed_forward(WeightSource& source, const Block::Place& place) {
   const int64_t C = config.width, F = stack_config(config, place.side).intermediate;
   const StackNames& names = place.naming.stack();
   const auto linear = [&](const char* which, std::string_view tensor, int64_t outputs,
-                          int64_t inputs, double deviation) {
+                          int64_t inputs) {
     const std::string name = block_name(config, place.side, place.layer);
     return Linear(source,
                   {fmt::format("{}.feed_forward.{}", name, which),
@@ -29,13 +29,11 @@ FeedForward make_feed_forward(WeightSource& source, const Block::Place& place) {
                   {.outputs = outputs,
                    .inputs = inputs,
                    .bias = config.feed_forward_bias,
-                   .transposed = place.naming.model().transposed},
-                  Init::normal(deviation));
+                   .transposed = place.naming.model().transposed});
   };
-  const InitStd& d = source.init_std();
-  Linear up = linear("up", config.glu ? names.glu_up : names.up, F, C, d.up);
-  Linear gate = config.glu ? linear("gate", names.gate, F, C, d.up) : Linear();
-  Linear down = linear("down", names.down, C, F, d.down);
+  Linear up = linear("up", config.glu ? names.glu_up : names.up, F, C);
+  Linear gate = config.glu ? linear("gate", names.gate, F, C) : Linear();
+  Linear down = linear("down", names.down, C, F);
   return {std::move(up), std::move(gate), std::move(down), config.activation};
 }
 

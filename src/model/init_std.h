@@ -1,10 +1,27 @@
 // What weights are before training: how far random numbers are spread, as transformers draws them.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "headwise/model/config.h"
 #include "io/json.h"
 
 namespace headwise {
+
+/// Initialisation of a tensor in a new model.
+struct Init {
+  enum class Kind { zeros, ones, normal };
+  Kind kind = Kind::zeros;
+  float deviation = 0;    // of the normal distribution
+  int64_t zero_row = -1;  // that of padding, or none
+
+  static Init zeros() { return {}; }
+  static Init ones() { return {.kind = Kind::ones}; }
+  static Init normal(double deviation, int64_t zero_row = -1) {
+    return {Kind::normal, static_cast<float>(deviation), zero_row};
+  }
+};
 
 /// Standard deviations of the weights of a new model.
 struct InitStd {

@@ -29,10 +29,10 @@ constexpr int64_t kGatheredRows = 64;
 
 }  // namespace
 
-Linear::Linear(WeightSource& source, const LayerName& name, const Shape& shape, const Init& init)
-    : weight_(source.matrix(name.weight(), shape.outputs, shape.inputs, init,
+Linear::Linear(WeightSource& source, const LayerName& name, const Shape& shape)
+    : weight_(source.matrix(name.weight(), shape.outputs, shape.inputs,
                             {.transposed = shape.transposed})) {
-  if (shape.bias) bias_ = source.vector(name.bias(), shape.outputs, Init::zeros());
+  if (shape.bias) bias_ = source.vector(name.bias(), shape.outputs);
 }
 
 void Linear::forward(View<const float, 2> x, View<float, 2> out, Epilogue epilogue) const {
@@ -49,10 +49,8 @@ void Linear::backward(View<const float, 2> x, View<const float, 2> dy,
 }
 
 Norm::Norm(WeightSource& source, const LayerName& name, const ModelConfig& config, int64_t width)
-    : kind_(config.norm),
-      epsilon_(config.epsilon),
-      weight_(source.vector(name.weight(), width, Init::ones())) {
-  if (kind_ == NormKind::layer) bias_ = source.vector(name.bias(), width, Init::zeros());
+    : kind_(config.norm), epsilon_(config.epsilon), weight_(source.vector(name.weight(), width)) {
+  if (kind_ == NormKind::layer) bias_ = source.vector(name.bias(), width);
 }
 
 void Norm::forward(View<const float, 2> x, View<float, 2> out) const {
@@ -104,11 +102,11 @@ void Norm::backward_frozen(View<const float, 2> x, View<float, 2> d) const {
 }
 
 Embedding::Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
-                     const Init& init, int64_t padding)
+                     int64_t padding)
     : rows_(rows),
       width_(width),
       padding_(padding),
-      table_(std::make_shared<Table>(source.table(name, rows, width, init))) {}
+      table_(std::make_shared<Table>(source.table(name, rows, width))) {}
 
 Embedding::Embedding(Buffer table, int64_t rows, int64_t width)
     : rows_(rows),

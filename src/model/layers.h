@@ -28,7 +28,7 @@ class Linear {
   };
 
   Linear() = default;
-  Linear(WeightSource& source, const LayerName& name, const Shape& shape, const Init& init = {});
+  Linear(WeightSource& source, const LayerName& name, const Shape& shape);
   /// The bias may not exist.
   Linear(Weights weight, Weights bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
@@ -79,7 +79,7 @@ class Embedding {
   Embedding() = default;
   /// `padding`: a row that gathers do not train; -1: none.
   Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
-            const Init& init = {}, int64_t padding = -1);
+            int64_t padding = -1);
   /// A computed table, which is not trained.
   Embedding(Buffer table, int64_t rows, int64_t width);
 

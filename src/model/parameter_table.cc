@@ -56,6 +56,7 @@ class TableBuilder {
   TableBuilder(const ModelConfig& config, ParameterTable::Options options, ParameterTable& table)
       : config_(config),
         options_(std::move(options)),
+        std_(options_.init_std),
         sites_(attention_sites(config)),
         tensors_(table.tensors_),
         repeated_(table.repeated_) {}
@@ -71,19 +72,21 @@ class TableBuilder {
  private:
   bool has(const std::string& name) const { return options_.has(name); }
 
-  ParameterTensor& add(std::string name, std::vector<int64_t> shape) {
+  ParameterTensor& add(std::string name, std::vector<int64_t> shape,
+                       const Init& init = Init::zeros()) {
     return tensors_.emplace_back(ParameterTensor{
-        .name = std::move(name), .shape = std::move(shape), .of_output = in_output_});
+        .name = std::move(name), .shape = std::move(shape), .init = init, .of_output = in_output_});
   }
 
-  void add_linear(const std::string& name, int64_t outputs, int64_t inputs, bool bias,
+  void add_linear(const std::string& name, int64_t outputs, int64_t inputs, double std, bool bias,
                   bool transposed) {
-    add(name + ".weight", transposed ? std::vector{inputs, outputs} : std::vector{outputs, inputs});
+    add(name + ".weight", transposed ? std::vector{inputs, outputs} : std::vector{outputs, inputs},
+        Init::normal(std));
     if (bias) add(name + ".bias", {outputs});
   }
 
   void add_norm(const std::string& name, int64_t width) {
-    add(name + ".weight", {width});
+    add(name + ".weight", {width}, Init::ones());
     if (config_.norm == NormKind::layer) add(name + ".bias", {width});
   }
 
@@ -92,7 +95,8 @@ class TableBuilder {
     const WordTensor word = word_tensor(config_, naming, options_.has);
     if (word.shared()) repeated_.push_back({word.copy, word.name});
     if (std::ranges::find(tensors_, word.name, &ParameterTensor::name) == tensors_.end()) {
-      add(word.name, {stack_vocabulary(config_, side), config_.embedding_width});
+      add(word.name, {stack_vocabulary(config_, side), config_.embedding_width},
+          Init::normal(std_.word, padding_row(config_)));
     }
     return word.name;
   }
@@ -100,7 +104,8 @@ class TableBuilder {
   void add_positions(const StackNaming& naming) {
     const std::string name = naming.full(naming.stack().position) + ".weight";
     if (config_.positions == PositionKind::learned) {
-      add(name, {config_.max_positions + config_.position_offset, config_.embedding_width});
+      add(name, {config_.max_positions + config_.position_offset, config_.embedding_width},
+          Init::normal(std_.position, position_padding_row(config_)));
     } else if (config_.positions == PositionKind::sinusoidal && has(name)) {
       add(name, {config_.max_positions, config_.width});
     }
@@ -114,10 +119,13 @@ class TableBuilder {
     std::string word = add_word(side, naming);
     add_positions(naming);
     if (config_.token_types > 0) {
-      add(naming.full(names.token_type) + ".weight", {config_.token_types, E});
+      add(naming.full(names.token_type) + ".weight", {config_.token_types, E},
+          Init::normal(std_.position));
     }
     if (config_.embedding_norm) add_norm(naming.full(names.embedding_norm), E);
-    if (E != C) add_linear(naming.full(names.embedding_projection), C, E, true, names.transposed);
+    if (E != C)
+      add_linear(naming.full(names.embedding_projection), C, E, std_.output, true,
+                 names.transposed);
     if (config_.relative.buckets > 0) add_relative_bias(side, naming);
     for (int64_t layer = 0; layer < stack.layers(); ++layer) {
       add_attention(side, AttentionKind::self, layer, naming);
@@ -137,7 +145,8 @@ class TableBuilder {
     const int64_t heads = stack_config(config_, side).heads;
     HeadTensor table{.site = site(side, AttentionKind::self, 0), .axis = 1};
     for (int32_t h = 0; h < heads; ++h) table.rows.push_back({HeadPart::bias, h, 1});
-    add(naming.full(naming.stack().relative_bias) + ".weight", {config_.relative.buckets, heads})
+    add(naming.full(naming.stack().relative_bias) + ".weight", {config_.relative.buckets, heads},
+        Init::normal(std_.relative))
         .heads = std::move(table);
   }
 
@@ -149,13 +158,15 @@ class TableBuilder {
     const Parts parts = parts_of(config_, attention, cross);
     const auto name = [&](std::string_view which) { return naming.in_layer(layer, which); };
     if (naming.model().storage == ProjectionStorage::separate) {
-      add_projections(at, {{name(names.query), parts.query, true},
-                           {name(names.key), parts.key, config_.key_bias},
-                           {name(names.value), parts.value, config_.value_bias}});
+      add_projections(at, {{name(names.query), parts.query, std_.query, true},
+                           {name(names.key), parts.key, std_.key_value, config_.key_bias},
+                           {name(names.value), parts.value, std_.key_value, config_.value_bias}});
     } else {
-      add_projections(at, {{name(names.query), fused(parts, naming.model().storage), true}});
+      add_projections(
+          at, {{name(names.query), fused(parts, naming.model().storage), std_.query, true}});
     }
-    add_head_matrix(name(names.output), {.site = at, .axis = 1, .rows = parts.output});
+    add_head_matrix(name(names.output), {.site = at, .axis = 1, .rows = parts.output},
+                    std_.attention_output);
     if (config_.output_bias) {
       add(name(names.output) + ".bias", {config_.width}).output_bias_of = at;
     }
@@ -165,7 +176,7 @@ class TableBuilder {
     }
     if (attention.routing) {
       add(name(router_name(cross)) + ".weight",
-          {std::ssize(attention.routing->heads), config_.width});
+          {std::ssize(attention.routing->heads), config_.width}, Init::normal(std_.output));
     }
     add_norm(name(names.norm), config_.width);
   }
@@ -173,13 +184,15 @@ class TableBuilder {
   struct Projection {
     std::string name;
     std::vector<HeadRows> rows;
+    double std;
     bool bias;
   };
 
   /// All weights, then all biases.
   void add_projections(int64_t at, const std::vector<Projection>& projections) {
     for (const Projection& projection : projections) {
-      add_head_matrix(projection.name, {.site = at, .axis = 0, .rows = projection.rows});
+      add_head_matrix(projection.name, {.site = at, .axis = 0, .rows = projection.rows},
+                      projection.std);
     }
     for (const Projection& projection : projections) {
       if (!config_.projection_bias || !projection.bias) continue;
@@ -189,11 +202,11 @@ class TableBuilder {
   }
 
   /// A matrix whose other axis has the model's width; `heads` as nn.Linear has it.
-  void add_head_matrix(const std::string& name, HeadTensor heads) {
+  void add_head_matrix(const std::string& name, HeadTensor heads, double std) {
     if (family_of(config_).names.transposed) heads.axis = 1 - heads.axis;
     std::vector<int64_t> shape(2, config_.width);
     shape[heads.axis] = extent(heads);
-    add(name + ".weight", std::move(shape)).heads = std::move(heads);
+    add(name + ".weight", std::move(shape), Init::normal(std)).heads = std::move(heads);
   }
 
   static int64_t extent(const HeadTensor& heads) {
@@ -204,13 +217,13 @@ class TableBuilder {
 
   void add_feed_forward(int64_t layer, const StackNaming& naming, int64_t inside) {
     const StackNames& names = naming.stack();
-    const auto linear = [&](std::string_view name, int64_t outputs, int64_t inputs) {
-      add_linear(naming.in_layer(layer, name), outputs, inputs, config_.feed_forward_bias,
+    const auto linear = [&](std::string_view name, int64_t outputs, int64_t inputs, double std) {
+      add_linear(naming.in_layer(layer, name), outputs, inputs, std, config_.feed_forward_bias,
                  naming.model().transposed);
     };
-    linear(config_.glu ? names.glu_up : names.up, inside, config_.width);
-    if (config_.glu) linear(names.gate, inside, config_.width);
-    linear(names.down, config_.width, inside);
+    linear(config_.glu ? names.glu_up : names.up, inside, config_.width, std_.up);
+    if (config_.glu) linear(names.gate, inside, config_.width, std_.up);
+    linear(names.down, config_.width, inside, std_.down);
     add_norm(naming.in_layer(layer, names.feed_forward_norm), config_.width);
   }
 
@@ -222,7 +235,7 @@ class TableBuilder {
     for (const TaskStep& step : names.steps) {
       // The last step before a tied output leads to the width of the embedding.
       const int64_t next = names.tied ? config_.embedding_width : width;
-      add_linear(step.dense, next, width, true, false);
+      add_linear(step.dense, next, width, std_.output, true, false);
       if (!step.norm.empty()) add_norm(step.norm, next);
       width = next;
     }
@@ -231,7 +244,7 @@ class TableBuilder {
     if (last.tied) {
       repeated_.push_back({last.weight, word});
     } else {
-      add(last.weight, {outputs, width});
+      add(last.weight, {outputs, width}, Init::normal(std_.output));
     }
     if (!last.bias.empty()) {
       add(last.bias,
@@ -244,6 +257,7 @@ class TableBuilder {
 
   const ModelConfig& config_;
   ParameterTable::Options options_;
+  const InitStd& std_;
   std::vector<AttentionSite> sites_;
   std::vector<ParameterTensor>& tensors_;
   std::vector<RepeatedTensor>& repeated_;

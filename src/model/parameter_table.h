@@ -14,12 +14,14 @@
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
 #include "model/head_tensors.h"
+#include "model/init_std.h"
 
 namespace headwise {
 
 struct ParameterTensor {
   std::string name{};
   std::vector<int64_t> shape{};
+  Init init{};                              // in a new model
   std::optional<HeadTensor> heads{};        // none: no part of it belongs to a head
   std::optional<int64_t> output_bias_of{};  // the attention, among attention_sites
   bool of_output = false;                   // of the output layer
@@ -38,6 +40,7 @@ class ParameterTable {
     /// Whether the checkpoint has a tensor of this name; a new model has none yet.
     std::function<bool(const std::string&)> has = [](const std::string&) { return false; };
     bool fresh_output = true;  // the output layer is not that of the checkpoint
+    InitStd init_std{};
   };
 
   ParameterTable() = default;

@@ -12,15 +12,6 @@
 #include "model/stack_layout.h"
 
 namespace headwise {
-namespace {
-
-/// The row of padding in embeddings, which gathers do not train; -1: the architecture has none.
-int64_t padding_row(const ModelConfig& config) {
-  return family_of(config).padding_row && config.pad ? *config.pad : -1;
-}
-
-}  // namespace
-
 Stack::Stack(WeightSource& source, const Place& place)
     : config_(&place.config),
       side_(place.side),
@@ -28,13 +19,12 @@ Stack::Stack(WeightSource& source, const Place& place)
   const ModelConfig& config = place.config;
   const StackNaming naming(config, side_, place.prefix);
   const WeightNames& names = naming.model();
-  const InitStd& std = source.init_std();
   const int64_t E = config.embedding_width;
   read_word(source, place, naming);
   read_positions(source, naming);
   if (config.token_types > 0) {
     const LayerName name{"embeddings.token_type", naming.full(names.token_type) + ".weight"};
-    token_type_ = Embedding(source, name, config.token_types, E, Init::normal(std.position));
+    token_type_ = Embedding(source, name, config.token_types, E);
   }
   if (config.embedding_norm) {
     embedding_norm_ =
@@ -44,8 +34,7 @@ Stack::Stack(WeightSource& source, const Place& place)
   if (E != config.width) {
     embedding_projection_ =
         Linear(source, {"embeddings.projection", naming.full(names.embedding_projection)},
-               {.outputs = config.width, .inputs = E, .transposed = names.transposed},
-               Init::normal(std.output));
+               {.outputs = config.width, .inputs = E, .transposed = names.transposed});
   }
   const std::string of_stack = !config.encoder_decoder() ? ""
                                : side_ == Side::encoder  ? "enc."
@@ -91,8 +80,7 @@ void Stack::read_word(WeightSource& source, const Place& place, const StackNamin
     if (config.encoder_decoder() && !word.shared()) {
       name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
     }
-    word_ = Embedding(source, {name, word.name}, V, config.embedding_width,
-                      Init::normal(source.init_std().word, pad), pad);
+    word_ = Embedding(source, {name, word.name}, V, config.embedding_width, pad);
   }
   if (word.shared()) source.copy(word.copy, word.name);
 }
@@ -101,15 +89,14 @@ void Stack::read_positions(WeightSource& source, const StackNaming& naming) {
   const ModelConfig& config = *config_;
   const std::string name = naming.full(naming.stack().position) + ".weight";
   if (config.positions == PositionKind::learned) {
-    const int64_t pad = config.position_offset > 0 ? padding_row(config) : -1;
     position_ = Embedding(source, {"embeddings.position", name},
                           config.max_positions + config.position_offset, config.embedding_width,
-                          Init::normal(source.init_std().position, pad), pad);
+                          position_padding_row(config));
   } else if (config.positions == PositionKind::sinusoidal) {
     position_ = sinusoidal_positions(config.max_positions, config.width);
     if (source.has(name)) {
       source.tensor(name, {config.max_positions, config.width},
-                    {{.values = position_.weights().matrix()}}, Init::zeros());
+                    {{.values = position_.weights().matrix()}});
     }
   }
 }

@@ -21,6 +21,14 @@ int64_t stack_vocabulary(const ModelConfig& config, Side side) {
   return decoder_of_two ? config.decoder_vocabulary : config.vocabulary;
 }
 
+int64_t padding_row(const ModelConfig& config) {
+  return family_of(config).padding_row && config.pad ? *config.pad : -1;
+}
+
+int64_t position_padding_row(const ModelConfig& config) {
+  return config.position_offset > 0 ? padding_row(config) : -1;
+}
+
 StackNaming::StackNaming(const ModelConfig& config, Side side, std::string prefix)
     : model_(family_of(config).names),
       stack_(side == Side::encoder ? model_.encoder : model_.decoder),

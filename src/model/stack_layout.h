@@ -23,6 +23,10 @@ const StackConfig& stack_config(const ModelConfig& config, Side side);
 /// How many tokens its embedding knows.
 int64_t stack_vocabulary(const ModelConfig& config, Side side);
 
+/// The row of padding in embeddings, which gathers do not train; -1: the architecture has none.
+int64_t padding_row(const ModelConfig& config);
+int64_t position_padding_row(const ModelConfig& config);  // in that of positions
+
 /// The names of the tensors of one stack, without ".weight" and ".bias".
 class StackNaming {
  public:

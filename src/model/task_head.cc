@@ -80,21 +80,18 @@ OutputTensors output_tensors(const ModelConfig& config, const TaskNames& names,
 TaskHead::TaskHead(WeightSource& source, const Place& place) : scale_(place.config.output_scale) {
   const ModelConfig& config = place.config;
   const TaskNames names = task_names(config, place.prefix);
-  const Init init = Init::normal(source.init_std().output);
   rows_ = names.rows;
   drops_input_ = names.drops_input;
   drops_output_ = names.drops_output;
   input_stream_ = place.streams++;
   output_stream_ = place.streams++;
   if (names.output.empty()) return;
-  source.enter_output();
   int64_t width = config.width;
   for (const TaskStep& step : names.steps) {
     // The last step before a tied output leads to the width of the embedding.
     const int64_t next = names.tied ? config.embedding_width : width;
     steps_.push_back(
-        {.dense =
-             Linear(source, {"output.dense", step.dense}, {.outputs = next, .inputs = width}, init),
+        {.dense = Linear(source, {"output.dense", step.dense}, {.outputs = next, .inputs = width}),
          .activation = step.activation,
          .norm =
              step.norm.empty() ? Norm() : Norm(source, {"output.norm", step.norm}, config, next)});
@@ -106,14 +103,14 @@ TaskHead::TaskHead(WeightSource& source, const Place& place) : scale_(place.conf
   if (tensors.tied) source.copy(tensors.weight, place.word.tensor());
   const Embedding table =
       tensors.tied ? place.word
-                   : Embedding(source, {"output.weight", tensors.weight}, outputs, width, init);
+                   : Embedding(source, {"output.weight", tensors.weight}, outputs, width);
   weight_ = source.factor(table.table());
   if (config.task == Task::causal_lm) table_ = table;
   if (tensors.bias_is_buffer && !tensors.bias.empty()) {
     bias_ = Weights(1, outputs, false);
-    source.tensor(tensors.bias, {1, outputs}, {{.values = bias_.matrix()}}, Init::zeros());
+    source.tensor(tensors.bias, {1, outputs}, {{.values = bias_.matrix()}});
   } else if (!tensors.bias.empty()) {
-    bias_ = source.vector({"output.bias", tensors.bias}, outputs, Init::zeros());
+    bias_ = source.vector({"output.bias", tensors.bias}, outputs);
   }
   if (!tensors.beside_bias.empty()) {
     source.copy(tensors.beside_bias, tensors.same_as_bias ? tensors.bias : "");

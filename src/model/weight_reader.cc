@@ -88,7 +88,7 @@ void WeightReader::check_finite(const TensorInfo& tensor) const {
   if (!options_.allow_nonfinite) (void)bytes(tensor);
 }
 
-Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width, const Init&) {
+Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width) {
   const TensorInfo& tensor = take(name.tensor, {rows, width});
   return {.tensor = tensor.name, .stored = bytes(tensor), .dtype = tensor.dtype};
 }
@@ -100,7 +100,7 @@ std::shared_ptr<const Weights> WeightReader::factor(Table& table) {
 }
 
 Dtype WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,
-                           std::vector<TensorPart> parts, const Init&) {
+                           std::vector<TensorPart> parts) {
   const TensorInfo& stored = take(name, shape);
   scatter(floats(stored).span(), parts);
   return stored.dtype;
@@ -196,11 +196,12 @@ void WeightReader::refuse_unexpected() const {
 }
 
 ParameterTable table_of(const ModelConfig& config, const std::string& prefix,
-                        const WeightReader& reader, bool fresh_output) {
+                        const WeightReader& reader, bool fresh_output, const InitStd& init_std) {
   return {config,
           {.prefix = prefix,
            .has = [&](const std::string& name) { return reader.has(name); },
-           .fresh_output = fresh_output}};
+           .fresh_output = fresh_output,
+           .init_std = init_std}};
 }
 
 }  // namespace headwise

@@ -12,6 +12,7 @@
 #include "headwise/core/view.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/kernels/gemm.h"
+#include "model/init_std.h"
 #include "model/weight_source.h"
 
 namespace headwise {
@@ -30,10 +31,10 @@ class WeightReader : public WeightSource {
 
   // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
   bool packs() const override { return true; }
-  Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+  Table table(const LayerName& name, int64_t rows, int64_t width) override;
   std::shared_ptr<const Weights> factor(Table& table) override;
-  Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-               const Init& init) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+               std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
                                  bool) override {
     return nullptr;
@@ -90,6 +91,7 @@ class WeightReader : public WeightSource {
 
 /// The tensors that a checkpoint of this config has. `prefix` is the base model's, as found there.
 ParameterTable table_of(const ModelConfig& config, const std::string& prefix,
-                        const WeightReader& reader, bool fresh_output = false);
+                        const WeightReader& reader, bool fresh_output = false,
+                        const InitStd& init_std = {});
 
 }  // namespace headwise

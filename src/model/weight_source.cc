@@ -16,7 +16,7 @@ TensorPart part_of(const Weights& weights) {
 }  // namespace
 
 Weights WeightSource::matrix(const LayerName& name, int64_t outputs, int64_t inputs,
-                             const Init& init, const MatrixForm& form) {
+                             const MatrixForm& form) {
   if (packs() && !form.plain) {
     return Weights(packed(name.tensor, outputs, inputs, form.transposed));
   }
@@ -24,17 +24,17 @@ Weights WeightSource::matrix(const LayerName& name, int64_t outputs, int64_t inp
   weights.bind(parameter(name.parameter, weights.values(), weights.gradient(), form.decays));
   const TensorPart part = part_of(weights);
   if (form.transposed) {
-    tensor(name.tensor, {inputs, outputs}, {headwise::transposed(part)}, init);
+    tensor(name.tensor, {inputs, outputs}, {headwise::transposed(part)});
   } else {
-    tensor(name.tensor, {outputs, inputs}, {part}, init);
+    tensor(name.tensor, {outputs, inputs}, {part});
   }
   return weights;
 }
 
-Weights WeightSource::vector(const LayerName& name, int64_t size, const Init& init) {
+Weights WeightSource::vector(const LayerName& name, int64_t size) {
   Weights weights(1, size, !packs());
   weights.bind(parameter(name.parameter, weights.values(), weights.gradient(), false));
-  tensor(name.tensor, {size}, {part_of(weights)}, init);
+  tensor(name.tensor, {size}, {part_of(weights)});
   return weights;
 }
 

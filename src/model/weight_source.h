@@ -10,24 +10,9 @@
 
 #include "headwise/io/tensor_file.h"
 #include "headwise/model/stored_tensor.h"
-#include "model/init_std.h"
 #include "model/weights.h"
 
 namespace headwise {
-
-/// Initialisation of a tensor in a new model.
-struct Init {
-  enum class Kind { zeros, ones, normal };
-  Kind kind = Kind::zeros;
-  float deviation = 0;    // of the normal distribution
-  int64_t zero_row = -1;  // that of padding, or none
-
-  static Init zeros() { return {}; }
-  static Init ones() { return {.kind = Kind::ones}; }
-  static Init normal(double deviation, int64_t zero_row = -1) {
-    return {Kind::normal, static_cast<float>(deviation), zero_row};
-  }
-};
 
 /// Names of a layer, or of one tensor: in the list of parameters, and in a checkpoint.
 struct LayerName {
@@ -54,13 +39,10 @@ struct Table {
 
 class WeightSource {
  public:
-  explicit WeightSource(const InitStd& init_std = {}) : init_std_(init_std) {}
+  WeightSource() = default;
   virtual ~WeightSource() = default;
   WeightSource(const WeightSource&) = delete;
   WeightSource& operator=(const WeightSource&) = delete;
-
-  /// Of new models; 0 where weights are read.
-  const InitStd& init_std() const { return init_std_; }
 
   /// Whether weights are to run: factors of products are packed. Otherwise they are to be trained:
   /// all are plain, and have gradients.
@@ -69,31 +51,25 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;
 
   // Tensors of these names and shapes.
-  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const Init& init,
-                 const MatrixForm& form);
-  Weights vector(const LayerName& name, int64_t size, const Init& init);
-  virtual Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) = 0;
+  Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const MatrixForm& form);
+  Weights vector(const LayerName& name, int64_t size);
+  virtual Table table(const LayerName& name, int64_t rows, int64_t width) = 0;
   /// The rows of a table as a matrix to multiply with, which the table then has, too.
   virtual std::shared_ptr<const Weights> factor(Table& table) = 0;
 
   /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
   /// layers are made. Gives its type in the checkpoint, if it was read.
   virtual Dtype tensor(const std::string& name, std::vector<int64_t> shape,
-                       std::vector<TensorPart> parts, const Init& init) = 0;
+                       std::vector<TensorPart> parts) = 0;
   /// Adds to what is trained; null if nothing is.
   virtual SharedParameterState parameter(const std::string& name, std::span<float> values,
                                          std::span<float> gradient, bool decays) = 0;
   /// A tensor that a checkpoint may have beside `of`, with the same numbers; empty: of no use.
   virtual void copy(const std::string& name, const std::string& of) = 0;
-  /// What follows belongs to the output layer.
-  virtual void enter_output() {}
 
  protected:
   virtual PackedWeights packed(const std::string& name, int64_t outputs, int64_t inputs,
                                bool transposed) = 0;
-
- private:
-  InitStd init_std_;
 };
 
 }  // namespace headwise

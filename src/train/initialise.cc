@@ -1,10 +1,9 @@
 // Draws the first weights of a model.
 #include "train/initialise.h"
 
-#include <cmath>
+#include <string_view>
 
 #include "headwise/core/random.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {
@@ -17,25 +16,25 @@ uint64_t stream_of(std::string_view name) {  // FNV-1a
 
 }  // namespace
 
-void initialise(const ParameterList::Tensor& tensor, uint64_t seed) {
-  Random random(seed, stream_of(tensor.stored.name));
+void initialise(const StoredTensor& tensor, const Init& init, uint64_t seed) {
+  Random random(seed, stream_of(tensor.name));
   const auto next = [&]() -> float {
-    switch (tensor.init.kind) {
+    switch (init.kind) {
       case Init::Kind::zeros:
         return 0;
       case Init::Kind::ones:
         return 1;
       case Init::Kind::normal:
-        return tensor.init.deviation * random.normal();
+        return init.deviation * random.normal();
     }
     return 0;
   };
   int64_t stored_row = 0;
-  for (const TensorPart& part : tensor.stored.parts) {
+  for (const TensorPart& part : tensor.parts) {
     for (int64_t row = 0; row < part.values.extent(0); ++row, ++stored_row) {
       for (int64_t column = 0; column < part.values.extent(1); ++column) {
         const float value = next();
-        part.values(row, column) = stored_row == tensor.init.zero_row ? 0 : value;
+        part.values(row, column) = stored_row == init.zero_row ? 0 : value;
       }
     }
   }

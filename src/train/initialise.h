@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
-#include "headwise/model/config.h"
-#include "train/parameter_list.h"
+#include "headwise/model/stored_tensor.h"
+#include "model/init_std.h"
 
 namespace headwise {
 
-/// Fills a tensor by its Init; every tensor has a random stream of its own, by its name.
-void initialise(const ParameterList::Tensor& tensor, uint64_t seed);
+/// Fills a tensor; every tensor has a random stream of its own, by its name.
+void initialise(const StoredTensor& tensor, const Init& init, uint64_t seed);
 
 }  // namespace headwise

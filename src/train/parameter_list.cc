@@ -4,6 +4,7 @@
 #include <utility>
 
 namespace headwise {
+
 SharedParameterState ParameterList::parameter(const std::string& name, std::span<float> values,
                                               std::span<float> gradient, bool decays) {
   if (values.empty()) return nullptr;
@@ -13,16 +14,14 @@ SharedParameterState ParameterList::parameter(const std::string& name, std::span
 }
 
 Dtype ParameterList::tensor(const std::string& name, std::vector<int64_t> shape,
-                            std::vector<TensorPart> parts, const Init& init) {
-  tensors.push_back({.stored = {.name = name, .shape = std::move(shape), .parts = std::move(parts)},
-                     .init = init,
-                     .of_output = in_output_});
+                            std::vector<TensorPart> parts) {
+  tensors.push_back({.name = name, .shape = std::move(shape), .parts = std::move(parts)});
   return Dtype::kF32;
 }
 
-Table ParameterList::table(const LayerName& name, int64_t rows, int64_t width, const Init& init) {
+Table ParameterList::table(const LayerName& name, int64_t rows, int64_t width) {
   return {.tensor = name.tensor,
-          .weights = std::make_shared<const Weights>(matrix(name, rows, width, init, {}))};
+          .weights = std::make_shared<const Weights>(matrix(name, rows, width, {}))};
 }
 
 PackedWeights ParameterList::packed(const std::string&, int64_t, int64_t, bool) {

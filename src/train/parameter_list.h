@@ -19,33 +19,26 @@ class ParameterList : public WeightSource {
   struct Copy {
     std::string name, of;  // tensors that checkpoints may have twice
   };
-  struct Tensor {
-    StoredTensor stored{};
-    Init init{};
-    bool of_output = false;  // made anew if the checkpoint has none
-  };
 
   /// `has`: whether the checkpoint has a tensor of this name.
-  ParameterList(const InitStd& init_std, std::function<bool(const std::string&)> has)
-      : WeightSource(init_std), has_(std::move(has)) {}
+  explicit ParameterList(std::function<bool(const std::string&)> has) : has_(std::move(has)) {}
 
   bool has(const std::string& name) const override { return has_(name); }
 
   bool packs() const override { return false; }
-  Table table(const LayerName& name, int64_t rows, int64_t width, const Init& init) override;
+  Table table(const LayerName& name, int64_t rows, int64_t width) override;
   std::shared_ptr<const Weights> factor(Table& table) override { return table.weights; }
-  Dtype tensor(const std::string& name, std::vector<int64_t> shape, std::vector<TensorPart> parts,
-               const Init& init) override;
+  Dtype tensor(const std::string& name, std::vector<int64_t> shape,
+               std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
                                  std::span<float> gradient, bool decays) override;
   void copy(const std::string& name, const std::string& of) override {
     copies.push_back({name, of});
   }
-  void enter_output() override { in_output_ = true; }
 
   std::vector<Parameter> parameters{};
   std::vector<SharedParameterState> states{};  // of the parameters
-  std::vector<Tensor> tensors{};
+  std::vector<StoredTensor> tensors{};
   std::vector<Copy> copies{};
 
  private:
@@ -53,7 +46,6 @@ class ParameterList : public WeightSource {
                        bool transposed) override;
 
   std::function<bool(const std::string&)> has_;
-  bool in_output_ = false;  // what is declared now belongs to the output layer
 };
 
 }  // namespace headwise

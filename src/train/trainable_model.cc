@@ -56,9 +56,7 @@ struct TrainableModel::Parts {
   void finish(ParameterList& declared) {
     parameters = std::move(declared.parameters);
     states = std::move(declared.states);
-    for (ParameterList::Tensor& tensor : declared.tensors) {
-      tensors.push_back(std::move(tensor.stored));
-    }
+    tensors = std::move(declared.tensors);
   }
 
   void set_switches() {
@@ -96,19 +94,20 @@ class Loader {
     return stored_prefix_ + name.substr(prefix_.size());
   }
 
-  void fill(ParameterList& declared, bool fresh_output, uint64_t seed) {
+  /// `table` has the names of the folder.
+  void fill(ParameterList& declared, const ParameterTable& table, bool fresh_output,
+            uint64_t seed) {
     Dtype dtype = Dtype::kF32;
-    for (ParameterList::Tensor& tensor : declared.tensors) {
-      const std::string name = stored(tensor.stored.name);
-      if (fresh_output && tensor.of_output && !fits(name, tensor.stored.shape)) {
-        reader_.ignore(name);
-        initialise(tensor, seed);
+    for (StoredTensor& tensor : declared.tensors) {
+      const ParameterTensor& known = *table.find(stored(tensor.name));
+      if (fresh_output && known.of_output && !fits(known.name, tensor.shape)) {
+        initialise(tensor, known.init, seed);
       } else {
-        const TensorInfo& info = reader_.take(name, tensor.stored.shape);
-        scatter(reader_.floats(info).span(), tensor.stored.parts);
+        const TensorInfo& info = reader_.take(known.name, tensor.shape);
+        scatter(reader_.floats(info).span(), tensor.parts);
         dtype = info.dtype;
       }
-      tensor.stored.dtype = dtype;
+      tensor.dtype = dtype;
     }
     for (const auto& [name, of] : declared.copies) {
       reader_.copy(stored(name), of.empty() ? "" : stored(of));
@@ -150,17 +149,17 @@ TrainableModel TrainableModel::load(const std::filesystem::path& folder, const T
   check_trainable(config);
   const std::string prefix = adapted.fresh ? usual_prefix(config) : stored_prefix;
   parts->prefix = prefix;
-  const ParameterTable table = table_of(config, stored_prefix, reader, adapted.fresh);
+  const ParameterTable table =
+      table_of(config, stored_prefix, reader, adapted.fresh, read_init_std(config, parts->json));
   const ParameterTable saved_table = table_of(saved, stored_prefix, reader, false);
   reader.expect(table, adapted.fresh ? &saved_table : nullptr);
   Loader loader(reader, stored_prefix, prefix);
-  ParameterList declared(read_init_std(config, parts->json),
-                         [&](const std::string& name) { return reader.has(loader.stored(name)); });
+  ParameterList declared([&](const std::string& name) { return reader.has(loader.stored(name)); });
   const bool pools = config.task == Task::hidden;
   Similarity similarity = pools ? Similarity(folder) : Similarity();
   parts->layers = std::make_unique<Transformer>(config, declared, prefix, adapted.fresh);
   parts->network = std::make_unique<Network>(*parts->layers, std::move(similarity));
-  loader.fill(declared, adapted.fresh, what.seed);
+  loader.fill(declared, table, adapted.fresh, what.seed);
   if (!adapted.fresh) parts->carried.assign(reader.unused().begin(), reader.unused().end());
   reader.finish();
   parts->files = reader.files();
@@ -175,11 +174,14 @@ TrainableModel TrainableModel::create(const std::string& config_json,
   const ModelConfig config = parse_config(config_json, "config.json");
   check_trainable(config);
   parts->prefix = usual_prefix(config);
-  ParameterList declared(read_init_std(config, config_json),
-                         [](const std::string&) { return false; });
+  const ParameterTable table(
+      config, {.prefix = parts->prefix, .init_std = read_init_std(config, config_json)});
+  ParameterList declared([](const std::string&) { return false; });
   parts->layers = std::make_unique<Transformer>(config, declared, parts->prefix, true);
   parts->network = std::make_unique<Network>(*parts->layers);
-  for (const ParameterList::Tensor& tensor : declared.tensors) initialise(tensor, options.seed);
+  for (const StoredTensor& tensor : declared.tensors) {
+    initialise(tensor, table.find(tensor.name)->init, options.seed);
+  }
   if (options.same_heads) {
     for (const AttentionSite& site : parts->layers->sites) {
       make_heads_equal(*parts->layers->layer(site).attention().weights());
