@@ -9,6 +9,17 @@
 #include "model/layers.h"
 
 namespace headwise::onnx {
+namespace {
+
+const TensorInfo& take_word(const ModelConfig& config, Side side, const StackNaming& naming,
+                            WeightReader& reader) {
+  const WordTensor word =
+      word_tensor(config, naming, [&](const std::string& name) { return reader.has(name); });
+  if (word.shared()) reader.copy(word.copy, word.name);
+  return reader.take(word.name, {stack_vocabulary(config, side), config.embedding_width});
+}
+
+}  // namespace
 
 StackGraph::StackGraph(Layers layers, Side side, const std::string& prefix, Texts& texts,
                        Source source)

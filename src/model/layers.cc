@@ -15,6 +15,7 @@
 #include "headwise/kernels/embedding.h"
 #include "headwise/kernels/glu.h"
 #include "headwise/kernels/norm.h"
+#include "headwise/kernels/unpack.h"
 #include "io/to_float.h"
 
 namespace headwise {
@@ -22,6 +23,9 @@ namespace {
 
 /// Rows of a feed-forward layer that are in flight at once: their hidden values stay in the cache.
 constexpr int64_t kFeedForwardRows = 768;
+
+/// Rows of an embedding that a thread reads at once.
+constexpr int64_t kGatheredRows = 64;
 
 }  // namespace
 
@@ -99,33 +103,49 @@ void Norm::backward_frozen(View<const float, 2> x, View<float, 2> d) const {
 
 Embedding::Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
                      int64_t padding)
-    : rows_(rows), width_(width), padding_(padding), table_(source.table(name, rows, width)) {}
+    : rows_(rows),
+      width_(width),
+      padding_(padding),
+      table_(std::make_shared<Table>(source.table(name, rows, width))) {}
 
 Embedding::Embedding(Buffer table, int64_t rows, int64_t width)
     : rows_(rows),
       width_(width),
-      table_({.weights = std::make_shared<const Weights>(std::move(table), rows)}) {}
+      table_(std::make_shared<Table>(
+          Table{.weights = std::make_shared<const Weights>(std::move(table), rows)})) {}
 
 void Embedding::gather(std::span<const int32_t> index, float scale, bool add,
                        View<float, 2> out) const {
-  if (table_.weights != nullptr) return embedding(weights().matrix(), index, scale, add, out);
-  const std::span<const std::byte> stored = table_.stored->span();
-  if (table_.dtype == Dtype::kF32) {
-    const auto* const table = reinterpret_cast<const float*>(stored.data());
-    return embedding(View<const float, 2>(table, {rows_, width_}), index, scale, add, out);
+  const Table& table = *table_;
+  const bool packed = table.weights != nullptr && table.weights->packed().outputs() > 0;
+  if (table.weights != nullptr && !packed) {
+    return embedding(weights().matrix(), index, scale, add, out);
   }
-  const size_t bytes = width_ * byte_size(table_.dtype);
-  Buffer row(width_);
-  const int32_t first = 0;
-  for (size_t i = 0; i < index.size(); ++i) {
-    if (index[i] < 0 || index[i] >= rows_) {
-      throw Error({.what = "embedding: the table has no such row",
-                   .got = fmt::format("{}", index[i]),
-                   .expected = fmt::format("0 to {}", rows_ - 1)});
+  const std::span<const std::byte> stored = table.stored.span();
+  if (!packed && table.dtype == Dtype::kF32) {
+    const auto* const rows = reinterpret_cast<const float*>(stored.data());
+    return embedding(View<const float, 2>(rows, {rows_, width_}), index, scale, add, out);
+  }
+  for (const int32_t row : index) {
+    if (row >= 0 && row < rows_) continue;
+    throw Error({.what = "embedding: the table has no such row",
+                 .got = fmt::format("{}", row),
+                 .expected = fmt::format("0 to {}", rows_ - 1)});
+  }
+  const size_t bytes = width_ * byte_size(table.dtype);
+  parallel_panels(std::ssize(index), kGatheredRows, [&](int64_t begin, int64_t end) {
+    const Buffer row(width_);
+    const View<float, 2> one = row.view({1, width_});
+    const int32_t first = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      if (packed) {
+        unpack(table.weights->packed(), index[i], one);
+      } else {
+        to_float(table.dtype, stored.subspan(index[i] * bytes, bytes), row.span());
+      }
+      embedding(one, {&first, 1}, scale, add, out.rows(i, i + 1));
     }
-    to_float(table_.dtype, stored.subspan(index[i] * bytes, bytes), row.span());
-    embedding(row.view({1, width_}), {&first, 1}, scale, add, out.rows(i, i + 1));
-  }
+  });
 }
 
 void Embedding::backward(View<const float, 2> dout, std::span<const int32_t> index,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -79,31 +80,28 @@ class Embedding {
   /// `padding`: a row that gathers do not train; -1: none.
   Embedding(WeightSource& source, const LayerName& name, int64_t rows, int64_t width,
             int64_t padding = -1);
-  /// A table that was taken already.
-  Embedding(Table table, int64_t rows, int64_t width)
-      : rows_(rows), width_(width), table_(std::move(table)) {}
   /// A computed table, which is not trained.
   Embedding(Buffer table, int64_t rows, int64_t width);
 
   bool exists() const { return rows_ > 0; }
   bool requires_grad() const {
-    return table_.weights != nullptr && table_.weights->requires_grad();
+    return exists() && table_->weights != nullptr && table_->weights->requires_grad();
   }
   int64_t rows() const { return rows_; }
   int64_t width() const { return width_; }
-  const std::string& tensor() const { return table_.tensor; }
+  const std::string& tensor() const { return table_->tensor; }
 
   /// out(i) = scale * table(index[i]), or added to what is there.
   void gather(std::span<const int32_t> index, float scale, bool add, View<float, 2> out) const;
   void backward(View<const float, 2> dout, std::span<const int32_t> index, float scale) const;
 
   /// The plain weights of a table that is trained or was computed.
-  const Weights& weights() const { return *table_.weights; }
-  const Table& table() const { return table_; }
+  const Weights& weights() const { return *table_->weights; }
+  Table& table() const { return *table_; }
 
  private:
   int64_t rows_ = 0, width_ = 0, padding_ = -1;
-  Table table_;
+  std::shared_ptr<Table> table_;
 };
 
 /// The sinusoids of Marian: sines in the first half, cosines in the second.

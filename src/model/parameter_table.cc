@@ -92,17 +92,13 @@ class TableBuilder {
 
   /// The name of the embedding of tokens.
   std::string add_word(Side side, const StackNaming& naming) {
-    const std::string own = naming.full(naming.stack().word) + ".weight";
-    const std::string shared = naming.full(naming.model().shared_word) + ".weight";
-    const bool shares = !naming.model().shared_word.empty() && config_.shared_embeddings &&
-                        (has(shared) || !has(own));
-    if (shares) repeated_.push_back({own, shared});
-    const std::string& name = shares ? shared : own;
-    if (std::ranges::find(tensors_, name, &ParameterTensor::name) == tensors_.end()) {
-      add(name, {stack_vocabulary(config_, side), config_.embedding_width},
+    const WordTensor word = word_tensor(config_, naming, options_.has);
+    if (word.shared()) repeated_.push_back({word.copy, word.name});
+    if (std::ranges::find(tensors_, word.name, &ParameterTensor::name) == tensors_.end()) {
+      add(word.name, {stack_vocabulary(config_, side), config_.embedding_width},
           Init::normal(std_.word, padding_row(config_)));
     }
-    return name;
+    return word.name;
   }
 
   void add_positions(const StackNaming& naming) {

@@ -64,11 +64,10 @@ Stack::Stack(WeightSource& source, const Place& place)
 void Stack::read_word(WeightSource& source, const Place& place, const StackNaming& naming) {
   const ModelConfig& config = place.config;
   const int64_t V = stack_vocabulary(config, side_), pad = padding_row(config);
-  const std::string own = naming.full(naming.stack().word) + ".weight";
-  const std::string shared = naming.full(naming.model().shared_word) + ".weight";
-  const bool shares = !naming.model().shared_word.empty() && config.shared_embeddings &&
-                      (source.has(shared) || !source.has(own));
-  if (shares && place.shared_word != nullptr && place.shared_word->tensor() == shared) {
+  const WordTensor word =
+      word_tensor(config, naming, [&](const std::string& name) { return source.has(name); });
+  const bool known = place.shared_word != nullptr && place.shared_word->exists();
+  if (word.shared() && known && place.shared_word->tensor() == word.name) {
     word_ = *place.shared_word;
     if (word_.rows() != V) {
       throw Error({.what = "encoder and decoder cannot share an embedding",
@@ -78,12 +77,12 @@ void Stack::read_word(WeightSource& source, const Place& place, const StackNamin
     }
   } else {
     std::string name = "embeddings.word";
-    if (config.encoder_decoder() && !shares) {
+    if (config.encoder_decoder() && !word.shared()) {
       name = side_ == Side::encoder ? "embeddings.enc.word" : "embeddings.dec.word";
     }
-    word_ = Embedding(source, {name, shares ? shared : own}, V, config.embedding_width, pad);
+    word_ = Embedding(source, {name, word.name}, V, config.embedding_width, pad);
   }
-  if (shares) source.copy(own, shared);
+  if (word.shared()) source.copy(word.copy, word.name);
 }
 
 void Stack::read_positions(WeightSource& source, const StackNaming& naming) {

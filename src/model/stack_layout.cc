@@ -51,19 +51,12 @@ std::string find_prefix(const ModelConfig& config, const WeightReader& reader) {
   return "";
 }
 
-const TensorInfo& take_word(const ModelConfig& config, Side side, const StackNaming& naming,
-                            WeightReader& reader) {
-  const std::vector<int64_t> shape = {stack_vocabulary(config, side), config.embedding_width};
+WordTensor word_tensor(const ModelConfig& config, const StackNaming& naming, const HasTensor& has) {
   const std::string own = naming.full(naming.stack().word) + ".weight";
-  if (!naming.model().shared_word.empty() && config.shared_embeddings) {
-    const std::string shared = naming.full(naming.model().shared_word) + ".weight";
-    if (reader.has(shared) || !reader.has(own)) {
-      const TensorInfo& word = reader.take(shared, shape);
-      reader.same_as(own, word);
-      return word;
-    }
-  }
-  return reader.take(own, shape);
+  const std::string shared = naming.full(naming.model().shared_word) + ".weight";
+  const bool shares = !naming.model().shared_word.empty() && config.shared_embeddings;
+  if (shares && (has(shared) || !has(own))) return {.name = shared, .copy = own};
+  return {.name = own};
 }
 
 MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,

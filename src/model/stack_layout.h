@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,9 +48,16 @@ class StackNaming {
 /// The prefix of the base model's tensors in a checkpoint, or "" if it was saved bare.
 std::string find_prefix(const ModelConfig& config, const WeightReader& reader);
 
+/// Whether a checkpoint has a tensor of this name.
+using HasTensor = std::function<bool(const std::string&)>;
+
 /// The embedding of tokens of a stack: its own, or that of both.
-const TensorInfo& take_word(const ModelConfig& config, Side side, const StackNaming& naming,
-                            WeightReader& reader);
+struct WordTensor {
+  std::string name{};
+  std::string copy{};  // its own, which a checkpoint may have beside that of both
+  bool shared() const { return !copy.empty(); }
+};
+WordTensor word_tensor(const ModelConfig& config, const StackNaming& naming, const HasTensor& has);
 
 MultiHeadAttentionConfig layer_config(const ModelConfig& config, const AttentionConfig& attention,
                                       bool cross);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,9 +30,6 @@ struct OutputTensors {
   std::string beside_bias{};
   bool same_as_bias = false;
 };
-
-/// Whether a checkpoint has a tensor of this name.
-using HasTensor = std::function<bool(const std::string&)>;
 
 /// `fresh`: of a new output layer, which the checkpoint does not have.
 OutputTensors output_tensors(const ModelConfig& config, const TaskNames& names,

@@ -88,19 +88,15 @@ void WeightReader::check_finite(const TensorInfo& tensor) const {
   if (!options_.allow_nonfinite) (void)bytes(tensor);
 }
 
-Table WeightReader::table(const TensorInfo& tensor) {
-  std::weak_ptr<const TensorBytes>& known = tables_[tensor.name];
-  std::shared_ptr<const TensorBytes> table = known.lock();
-  if (table == nullptr) known = table = std::make_shared<const TensorBytes>(bytes(tensor));
-  return {.tensor = tensor.name, .stored = std::move(table), .dtype = tensor.dtype};
-}
-
 Table WeightReader::table(const LayerName& name, int64_t rows, int64_t width) {
-  return table(take(name.tensor, {rows, width}));
+  const TensorInfo& tensor = take(name.tensor, {rows, width});
+  return {.tensor = tensor.name, .stored = bytes(tensor), .dtype = tensor.dtype};
 }
 
-std::shared_ptr<const Weights> WeightReader::factor(const Table& table) {
-  return std::make_shared<const Weights>(packed(*files_.find(table.tensor)));
+std::shared_ptr<const Weights> WeightReader::factor(Table& table) {
+  table.stored = {};  // its rows are read from the packed matrix
+  table.weights = std::make_shared<const Weights>(packed(*files_.find(table.tensor)));
+  return table.weights;
 }
 
 Dtype WeightReader::tensor(const std::string& name, std::vector<int64_t> shape,

@@ -2,7 +2,6 @@
 // behind.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -33,7 +32,7 @@ class WeightReader : public WeightSource {
   // Weights to run with: matrices in the order of the kernel, embeddings as they are stored.
   bool packs() const override { return true; }
   Table table(const LayerName& name, int64_t rows, int64_t width) override;
-  std::shared_ptr<const Weights> factor(const Table& table) override;
+  std::shared_ptr<const Weights> factor(Table& table) override;
   Dtype tensor(const std::string& name, std::vector<int64_t> shape,
                std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string&, std::span<float>, std::span<float>,
@@ -55,9 +54,6 @@ class WeightReader : public WeightSource {
   Buffer floats(const TensorInfo& tensor) const;
   TensorBytes bytes(const TensorInfo& tensor) const;  // as they are stored
   void check_finite(const TensorInfo& tensor) const;  // reads them for that alone
-
-  /// A table that several layers read: the same memory for all of them.
-  Table table(const TensorInfo& tensor);
 
   /// A matrix in the order of the kernel, in 16 bits if it is stored so. `transposed`: stored as
   /// [inputs, outputs].
@@ -91,7 +87,6 @@ class WeightReader : public WeightSource {
   Options options_;
   std::set<std::string, std::less<>> used_;
   std::vector<const TensorInfo*> unused_;
-  std::map<std::string, std::weak_ptr<const TensorBytes>> tables_;
 };
 
 /// The tensors that a checkpoint of this config has. `prefix` is the base model's, as found there.

@@ -31,9 +31,9 @@ struct MatrixForm {
 
 /// The rows of an embedding, shared by all layers that read them.
 struct Table {
-  std::string tensor{};                         // its name; empty if it was computed
-  std::shared_ptr<const Weights> weights{};     // plain
-  std::shared_ptr<const TensorBytes> stored{};  // or as a file has them, in this type
+  std::string tensor{};                      // its name; empty if it was computed
+  std::shared_ptr<const Weights> weights{};  // plain, or packed if it is a factor of a product
+  TensorBytes stored{};                      // else as a file has them, in this type
   Dtype dtype = Dtype::kF32;
 };
 
@@ -54,8 +54,8 @@ class WeightSource {
   Weights matrix(const LayerName& name, int64_t outputs, int64_t inputs, const MatrixForm& form);
   Weights vector(const LayerName& name, int64_t size);
   virtual Table table(const LayerName& name, int64_t rows, int64_t width) = 0;
-  /// The rows of a table as a matrix to multiply with.
-  virtual std::shared_ptr<const Weights> factor(const Table& table) = 0;
+  /// The rows of a table as a matrix to multiply with, which the table then has, too.
+  virtual std::shared_ptr<const Weights> factor(Table& table) = 0;
 
   /// A tensor whose numbers belong into these parts. They are there at once, or, to train, when all
   /// layers are made. Gives its type in the checkpoint, if it was read.

@@ -27,7 +27,7 @@ class ParameterList : public WeightSource {
 
   bool packs() const override { return false; }
   Table table(const LayerName& name, int64_t rows, int64_t width) override;
-  std::shared_ptr<const Weights> factor(const Table& table) override { return table.weights; }
+  std::shared_ptr<const Weights> factor(Table& table) override { return table.weights; }
   Dtype tensor(const std::string& name, std::vector<int64_t> shape,
                std::vector<TensorPart> parts) override;
   SharedParameterState parameter(const std::string& name, std::span<float> values,
