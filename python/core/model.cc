@@ -108,9 +108,9 @@ nb::object rows_to_numpy(const Activations& activations) {
 
 /// The last hidden states [T, C], and what was asked for.
 nb::object forward(const Model& model, const std::vector<std::vector<int32_t>>& source,
-                  const std::vector<std::vector<int32_t>>& target,
-                  const Maybe<Array<const float, 2>>& gates,
-                  const std::vector<std::string>& record) {
+                   const std::vector<std::vector<int32_t>>& target,
+                   const Maybe<Array<const float, 2>>& gates,
+                   const std::vector<std::string>& record) {
   Recorder recorder(record);
   Activations hidden;
   {
@@ -128,7 +128,7 @@ nb::object forward(const Model& model, const std::vector<std::vector<int32_t>>& 
 
 /// The output layer on the rows that it reads, and the numbers of these rows.
 nb::object output(const Model& model, const Array<const float, 2>& hidden,
-                 const List<const int64_t>& offsets) {
+                  const List<const int64_t>& offsets) {
   const std::vector<int64_t> rows = model.output_rows(span(offsets));
   Activations result;
   {
