@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -112,9 +113,9 @@ class Train : public testing::Test {
   TemporaryFolder folder_;
 };
 
-/// Runs the program with `prepare` called in the child; kills it by `signal` after some time.
-int run_and_kill(const std::vector<std::string>& arguments, int milliseconds, int signal,
-                 void (*prepare)() = nullptr) {
+/// Runs the program with `prepare` called in the child; kills it by `signal` once `wait` returns.
+int run_and_kill(const std::vector<std::string>& arguments, const std::function<void()>& wait,
+                 int signal, void (*prepare)() = nullptr) {
   std::vector<const char*> argv = {"headwise"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   argv.push_back(nullptr);
@@ -127,13 +128,32 @@ int run_and_kill(const std::vector<std::string>& arguments, int milliseconds, in
     execv(program_path().c_str(), const_cast<char* const*>(argv.data()));
     _exit(127);
   }
-  if (milliseconds > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  if (wait) {
+    wait();
     kill(child, signal);
   }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/// The same after some time; 0: it is not killed.
+int run_and_kill(const std::vector<std::string>& arguments, int milliseconds, int signal,
+                 void (*prepare)() = nullptr) {
+  const auto sleep = [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
+  return run_and_kill(arguments, milliseconds > 0 ? std::function<void()>(sleep) : nullptr, signal,
+                      prepare);
+}
+
+/// Returns once a training has logged a step, or after a minute.
+std::function<void()> first_step_of(const fs::path& folder) {
+  return [log = folder / "log.jsonl"] {
+    std::error_code none;
+    for (int tries = 0; tries < 60'000 && (!fs::exists(log) || fs::file_size(log, none) == 0);
+         ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
 }
 
 TEST_F(Train, LeavesAFolderThatLoads) {
@@ -199,7 +219,8 @@ TEST_F(Train, InterruptedLeavesACheckpointToGoOnFrom) {
   const std::string file = settings(longer);
   for (const int signal : {SIGINT, SIGTERM}) {
     const std::string out = "stopped" + std::to_string(signal);
-    EXPECT_EQ(run_and_kill({"train", file, "-o", path(out)}, 600, signal), 130);
+    const auto started = first_step_of(folder_.path() / out);
+    EXPECT_EQ(run_and_kill({"train", file, "-o", path(out)}, started, signal), 130);
     EXPECT_TRUE(fs::exists(folder_.path() / out / "checkpoint/state.safetensors"));
     EXPECT_EQ(train(longer, out, {"--resume"}).code, 0);
     EXPECT_EQ(weights(out), weights("whole"));
@@ -225,7 +246,8 @@ TEST_F(Train, RefusesToGoOnWithAnotherTraining) {
   json longer = small();
   longer["steps"] = 3000;
   const std::string file = settings(longer);
-  ASSERT_EQ(run_and_kill({"train", file, "-o", path("out")}, 600, SIGTERM), 130);
+  const auto started = first_step_of(folder_.path() / "out");
+  ASSERT_EQ(run_and_kill({"train", file, "-o", path("out")}, started, SIGTERM), 130);
   const std::string before = contents_of(folder_.path() / "out/checkpoint/state.safetensors");
   const auto refused = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"train", file, "-o", path("out"), "--json"};
