@@ -16,6 +16,9 @@ CLOSE = 1e-5
 
 FAMILIES = list(CONFIGS)
 PADDED = [family for family in FAMILIES if family not in ("vit", "whisper")]
+CASES = [(family, padding) for family in FAMILIES for padding in (None, "left", "right") if not padding or family in PADDED]
+# Encoder-decoders have no static cache here.
+CACHES = [(family, cache) for family in CAUSAL for cache in (None, "static")] + [("t5", None), ("whisper", None)]
 
 
 @pytest.fixture(params=["kernel", "plain"], autouse=True)
@@ -38,11 +41,8 @@ def gradients(model, given):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("padding", [None, "left", "right"])
+@pytest.mark.parametrize(("family", "padding"), CASES)
 def test_equals_eager(family, padding):
-    if padding and family not in PADDED:
-        pytest.skip("takes no padding")
     given = inputs(family, padding)
     with torch.no_grad():
         eager, ours = (logits(make(family, name)(**given)) for name in ("eager", "headwise"))
@@ -50,11 +50,8 @@ def test_equals_eager(family, padding):
     close(*((ours, eager) if rows is None else (ours[rows], eager[rows])))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("padding", [None, "left", "right"])
+@pytest.mark.parametrize(("family", "padding"), CASES)
 def test_gradients_equal_eager(family, padding):
-    if padding and family not in PADDED:
-        pytest.skip("takes no padding")
     given = inputs(family, padding)
     eager, ours = (gradients(make(family, name), given) for name in ("eager", "headwise"))
     assert ours.keys() == eager.keys()
@@ -116,11 +113,8 @@ def test_packed_sequences(family):
     assert float((plain - ours).abs().max()) > 1e-3
 
 
-@pytest.mark.parametrize("family", CAUSAL + ["t5", "whisper"])
-@pytest.mark.parametrize("cache", [None, "static"])
-def test_generate(family, cache, path):
-    if cache == "static" and family in ("whisper", "t5"):
-        pytest.skip("the cache of encoder-decoders is tested without")
+@pytest.mark.parametrize(("family", "cache"), CACHES)
+def test_generate(family, cache):
     given = inputs(family, "left" if family in CAUSAL else None)
     given.pop("decoder_input_ids", None)
     options = dict(max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None)
@@ -391,12 +385,9 @@ def test_heads_need_headwise():
         heads["L0"]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("padding", [None, "left", "right"])
+@pytest.mark.parametrize(("family", "padding"), CASES)
 def test_masks_have_structure(family, padding, monkeypatch):
     """No mask of these models becomes a dense bias, and each is read once."""
-    if padding and family not in PADDED:
-        pytest.skip("takes no padding")
     read = []
     find = headwise.torch.masks._find
     monkeypatch.setattr(headwise.torch.masks, "_find", lambda *args: read.append(find(*args)) or read[-1])
@@ -404,3 +395,11 @@ def test_masks_have_structure(family, padding, monkeypatch):
         make(family, "headwise")(**inputs(family, padding))
     assert all(structure is not None for structure in read)
     assert len(read) <= {"gemma2": 2, "modernbert": 2, "gpt_oss": 2, "t5": 3}.get(family, 1)
+
+
+def test_a_model_in_memory_is_loaded():
+    model = make("bert", "headwise")
+    ids = inputs("bert")["input_ids"][0]
+    with torch.no_grad():
+        expected = model.bert(input_ids=ids[None]).last_hidden_state[0].numpy()
+    np.testing.assert_allclose(headwise.load(model).hidden(ids.tolist()), expected, atol=1e-5 * np.abs(expected).max())

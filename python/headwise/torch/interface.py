@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,9 +184,8 @@ def _tell(
         statistics += HeadStatistics(sums)
     if not state.maps and not all_maps:
         return None
-    structure = replace(options, observe=False)
     with torch.set_grad_enabled(all_maps and torch.is_grad_enabled()):
-        weights = plain_weights(query, key, structure, bias=bias, sinks=sinks)
+        weights = plain_weights(query, key, options, bias=bias, sinks=sinks)
     for heads, maps in state.maps:
         maps.append(weights[:, heads].detach())
     return weights if all_maps else None

@@ -39,7 +39,7 @@ def plain_weights(
 
 def seen_keys(shape: Structure, batch: int, rows: int, keys: int, device: torch.device) -> torch.Tensor:
     """Booleans [B, 1, N, M]: which keys each row sees."""
-    places = _places(shape, batch, rows, keys)
+    places = _Places(shape, batch, rows, keys)
     index = np.arange(keys)
     low = places.first if shape.left == UNLIMITED else np.maximum(places.first, places.position - shape.left)
     high = places.end if shape.right == UNLIMITED else np.minimum(places.end, places.position + shape.right + 1)
@@ -47,7 +47,7 @@ def seen_keys(shape: Structure, batch: int, rows: int, keys: int, device: torch.
     return torch.from_numpy(seen)[:, None].to(device)
 
 
-class _places:
+class _Places:
     """Of every row [B, N]: its position and the keys of its sequence, in keys of the text."""
 
     def __init__(self, shape: Structure, batch: int, rows: int, keys: int) -> None:
@@ -70,7 +70,7 @@ class _places:
 def plain_statistics(weights: torch.Tensor, options: Options, sinks: bool) -> dict[str, Any]:
     """The statistics of weights [B, H, N, M] as sums and numbers of rows, as the kernel gives them."""
     batch, heads, rows, keys = weights.shape
-    places = _places(options.structure, batch, rows, keys)
+    places = _Places(options.structure, batch, rows, keys)
     seen = seen_keys(options.structure, batch, rows, keys, weights.device)[:, 0].cpu().numpy()
     p = weights.detach().double().cpu().numpy().transpose(1, 0, 2, 3)  # [H, B, N, M]
     index = np.arange(keys)
