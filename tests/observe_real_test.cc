@@ -8,8 +8,8 @@
 #include <string>
 
 #include "golden/folder.h"
+#include "headwise/io/json.h"
 #include "headwise/observe/observe.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {

@@ -1,5 +1,5 @@
 // Strict JSON: a SAX handler that builds the value and checks on the way, and typed access.
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Strict JSON: what is refused and how it is named, and typed fields.
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise {
 namespace {

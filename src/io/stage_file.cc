@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "io/safetensors.h"
 #include "io/to_float.h"
 

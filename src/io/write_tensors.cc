@@ -9,9 +9,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/io/json.h"
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "io/safetensors.h"
 
 namespace headwise {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/judge/judge.h"
 #include "headwise/model/model.h"
-#include "io/json.h"
 #include "io/stage_file.h"
 
 namespace headwise {

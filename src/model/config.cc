@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "model/compact_config.h"
 #include "model/config_fields.h"
 #include "model/config_heads.h"

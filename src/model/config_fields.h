@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/io/json.h"
 #include "headwise/model/config.h"
-#include "io/json.h"
 
 namespace headwise {
 

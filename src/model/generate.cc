@@ -9,9 +9,9 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/shape.h"
+#include "headwise/io/json.h"
 #include "headwise/kernels/softmax.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "model/beam_search.h"
 #include "model/next_token.h"
 

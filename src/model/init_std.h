@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "headwise/io/json.h"
 #include "headwise/model/config.h"
-#include "io/json.h"
 
 namespace headwise {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/io/json.h"
 #include "headwise/kernels/activation.h"
 #include "headwise/kernels/gemm.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "model/layers.h"
 #include "model/pooling.h"
 #include "model/sentence_modules.h"

@@ -5,9 +5,9 @@
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
+#include "headwise/io/json.h"
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "model/weight_reader.h"
 
 namespace headwise {

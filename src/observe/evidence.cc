@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "io/stage_file.h"
 
 namespace headwise {

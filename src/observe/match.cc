@@ -12,7 +12,7 @@
 
 #include "core/assignment.h"
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "observe/data_pass.h"
 #include "observe/kept_heads.h"
 #include "observe/repeated.h"

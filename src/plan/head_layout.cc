@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "model/head_tensors.h"
 
 namespace headwise {

@@ -16,7 +16,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
 #include "headwise/core/seed.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise {
 namespace {

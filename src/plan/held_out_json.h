@@ -1,8 +1,8 @@
 // Reads the object "held_out".
 #pragma once
 
+#include "headwise/io/json.h"
 #include "headwise/plan/held_out.h"
-#include "io/json.h"
 
 namespace headwise {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "io/stage_file.h"
 #include "plan/held_out_json.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "headwise/io/json.h"
 #include "headwise/model/model.h"
 #include "headwise/prune/prune.h"
-#include "io/json.h"
 #include "prune/compensate.h"
 
 namespace headwise {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/judge/judge.h"
 #include "headwise/plan/plan.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "report/first_head.h"
 #include "report/page.h"
 #include "report/training_data.h"

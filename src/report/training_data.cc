@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/judge.h"
 #include "headwise/observe/text_data.h"
@@ -21,7 +22,6 @@
 #include "io/file.h"
 #include "io/folder_aside.h"
 #include "io/folder_lock.h"
-#include "io/json.h"
 #include "plan/model_cost.h"
 #include "study/budget.h"
 

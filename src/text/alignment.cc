@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/text/treebank.h"
-#include "io/json.h"
 #include "text/line_reader.h"
 
 namespace headwise {

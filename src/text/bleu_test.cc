@@ -9,8 +9,8 @@
 
 #include "golden/folder.h"
 #include "golden/text_golden.h"
+#include "headwise/io/json.h"
 #include "io/io_testing.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {

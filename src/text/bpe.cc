@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/byte_alphabet.h"
 #include "text/model.h"
 #include "text/unicode.h"

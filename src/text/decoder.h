@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise::text {
 

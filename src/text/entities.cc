@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/text/treebank.h"
-#include "io/json.h"
 #include "text/conllu_reader.h"
 
 namespace headwise {

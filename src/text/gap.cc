@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/text/treebank.h"
-#include "io/json.h"
 #include "text/line_reader.h"
 #include "text/unicode.h"
 

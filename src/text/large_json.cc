@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/unicode.h"
 
 namespace headwise::text {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/vocabulary.h"
 
 namespace headwise::text {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/aligned_text.h"
 
 namespace headwise::text {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise::text {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 namespace headwise::text {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/aligned_text.h"
 #include "text/patterns.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "text/unicode.h"
 
 namespace headwise {

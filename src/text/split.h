@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/patterns.h"
 #include "text/pre_tokenizer.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "text/large_json.h"
 #include "text/pipeline.h"
 #include "text/unicode.h"

@@ -1,8 +1,8 @@
 // The kind of a folder's tokenizer, without its vocabulary.
 #include "headwise/text/tokenizer_kind.h"
 
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "text/large_json.h"
 #include "text/pipeline.h"
 #include "text/sentencepiece_model.h"

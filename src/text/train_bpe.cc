@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "text/bpe_merges.h"
 #include "text/byte_alphabet.h"
 #include "text/pipeline.h"

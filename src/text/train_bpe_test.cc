@@ -8,9 +8,9 @@
 #include <map>
 
 #include "golden/text_golden.h"
+#include "headwise/io/json.h"
 #include "headwise/text/tokenizer.h"
 #include "io/io_testing.h"
-#include "io/json.h"
 
 namespace headwise {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "model/families/family.h"
 
 namespace headwise {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "headwise/io/json.h"
 #include "headwise/train/trainable_model.h"
-#include "io/json.h"
 #include "train/optimizer.h"
 
 namespace headwise {

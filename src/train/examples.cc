@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "train/text_encoder.h"
 #include "train/text_files.h"
 

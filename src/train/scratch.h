@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "headwise/io/json.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/train/settings.h"
-#include "io/json.h"
 
 namespace headwise {
 

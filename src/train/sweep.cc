@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
-#include "io/json.h"
 #include "train/train_folder.h"
 #include "train/trial_measures.h"
 

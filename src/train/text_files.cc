@@ -9,7 +9,7 @@
 #include <string>
 
 #include "headwise/core/error.h"
-#include "io/json.h"
+#include "headwise/io/json.h"
 #include "text/unicode.h"
 
 namespace headwise {

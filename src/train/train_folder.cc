@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json.h"
 #include "headwise/train/trainer.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "train/checkpoint.h"
 #include "train/training_setup.h"
 

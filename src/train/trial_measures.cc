@@ -10,10 +10,10 @@
 #include <numeric>
 #include <set>
 
+#include "headwise/io/json.h"
 #include "headwise/model/head_ranks.h"
 #include "headwise/model/model.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "model/random_texts.h"
 
 namespace headwise {

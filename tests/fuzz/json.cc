@@ -1,5 +1,5 @@
 // Strict JSON accepts only what nlohmann-json accepts, and gives the same value.
-#include "io/json.h"
+#include "headwise/io/json.h"
 
 #include "fuzz.h"
 

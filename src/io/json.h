@@ -1,4 +1,0 @@
-// Strict JSON, see headwise/io/json.h.
-#pragma once
-
-#include "headwise/io/json.h"
