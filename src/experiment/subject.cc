@@ -48,7 +48,8 @@ Subject subject_of(const nlohmann::json& json) {
                   .data = json.at("data"),
                   .first_line = json.value("first_line", int64_t{0}),
                   .examples = json.value("examples", int64_t{400}),
-                  .length = json.value("length", int64_t{64})};
+                  .length = json.value("length", int64_t{64}),
+                  .positions = json.value("positions", 1.)};
   subject.name = fmt::format("{} {} {}", subject.model, to_string(subject.task), subject.data);
   return subject;
 }
@@ -74,6 +75,7 @@ EvaluationSet examples_of(const Subject& subject, const Model& model, TrialConte
     set = read_evaluation(subject.task, files, *model.tokenizer(), model.config(), options);
   }
   sample_examples(set, subject.examples, kDrawExamples);
+  if (subject.positions < 1) sample_positions(set, subject.positions, kDrawExamples);
   return set;
 }
 
@@ -118,6 +120,34 @@ double HeadLosses::loss(TrialContext& context) {
   const std::span<const int64_t> tokens = sweep_.tokens();
   return std::accumulate(values.base.begin(), values.base.end(), 0.) /
          static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}));
+}
+
+nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context) {
+  const Model& model = context.model(subject.model);
+  const EvaluationSet set = examples_of(subject, model, context);
+  HeadLosses losses(model, set);
+  const double loss = losses.loss(context);
+  nlohmann::json result = {{"loss", loss},
+                           {"scale", subject.task == LossTask::fidelity ? 1 : loss},
+                           {"changes", to_json(losses.changes(single_heads(model), context))}};
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+      result["heads"].push_back(site.head_name(h));
+      result["layers"].push_back(site.layer);
+    }
+  }
+  return result;
+}
+
+std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+  std::vector<ExperimentTrial> trials;
+  for (const Subject& subject : subjects_of(settings)) {
+    trials.push_back(
+        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
+           return ablate_single_heads(subject, context);
+         }});
+  }
+  return trials;
 }
 
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n) {

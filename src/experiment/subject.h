@@ -19,7 +19,7 @@ namespace headwise {
 /// A model and examples of a task. In the settings, of which only `task` and `model` are required
 /// beside `data`:
 ///   {"model": "stories15m", "task": "lm", "data": "wikitext2-valid.txt", "first_line": 0,
-///    "examples": 400, "length": 64}
+///    "examples": 400, "length": 64, "positions": 1}
 struct Subject {
   std::string name{};  // "stories15m lm wikitext2-valid.txt"
   std::string model{};
@@ -28,6 +28,7 @@ struct Subject {
   int64_t first_line = 0;  // lines before it are left out
   int64_t examples = 400;  // drawn by a fixed seed; all if there are fewer
   int64_t length = 64;     // tokens of an example
+  double positions = 1;    // lm: the share of tokens that are scored, drawn by a fixed seed
 };
 Subject subject_of(const nlohmann::json& json);
 /// settings["subjects"]
@@ -59,6 +60,13 @@ class HeadLosses {
   SentencePooling pooling_;
   LossSweep sweep_;
 };
+
+/// A trial of many experiments: {"loss", "scale", "heads", "layers", "changes"}. The scale is what
+/// changes are shares of: the loss, or 1 for fidelity, which is 0 for the model itself. Layers are
+/// the depths of the heads.
+nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context);
+/// One such trial per subject.
+std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings);
 
 /// The numbers below n in two halves, ascending, drawn by a fixed seed.
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n);
