@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/io/output_file.h"
+#include "headwise/observe/observe.h"
 #include "headwise/text/lines.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/train/examples.h"
@@ -148,6 +151,30 @@ std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) 
          }});
   }
   return trials;
+}
+
+Evidence measure_heads(const Model& model, const EvaluationSet& set, const MeasureSelection& names,
+                       TrialContext& context) {
+  ObserveData data{.evaluation = set};
+  const TokenBatch& source = set.examples.all.source;
+  for (int64_t text = 0; text < source.sequences(); ++text) {
+    data.corpus.texts.push_back({.ids = {source.ids.begin() + source.offsets[text],
+                                         source.ids.begin() + source.offsets[text + 1]}});
+  }
+  ObserveOptions options{.measures = names, .probes = false};
+  options.progress = [&](const std::string&, int64_t done, int64_t total) {
+    context.progress(done, total);
+  };
+  return observe(model, data, options);
+}
+
+std::vector<double> values_of(const Evidence& evidence, std::string_view measure) {
+  std::vector<double> values;
+  for (const HeadEvidence& head : evidence.heads) {
+    const Measure* const found = head.measures.find(measure);
+    values.push_back(found == nullptr ? std::numeric_limits<double>::quiet_NaN() : found->value);
+  }
+  return values;
 }
 
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n) {

@@ -12,6 +12,8 @@
 #include "headwise/model/model.h"
 #include "headwise/model/sentence_embedding.h"
 #include "headwise/observe/evaluation.h"
+#include "headwise/observe/evidence.h"
+#include "headwise/observe/measure_groups.h"
 #include "observe/loss_sweep.h"
 
 namespace headwise {
@@ -67,6 +69,12 @@ class HeadLosses {
 nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context);
 /// One such trial per subject.
 std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings);
+
+/// Measures of all heads on these examples: names of docs/measures.md.
+Evidence measure_heads(const Model& model, const EvaluationSet& set, const MeasureSelection& names,
+                       TrialContext& context);
+/// One of them, of every head; NaN where it is not measured.
+std::vector<double> values_of(const Evidence& evidence, std::string_view measure);
 
 /// The numbers below n in two halves, ascending, drawn by a fixed seed.
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n);

@@ -16,7 +16,6 @@
 #include "experiment/subject.h"
 #include "experiment/training.h"
 #include "headwise/io/output_file.h"
-#include "headwise/observe/observe.h"
 #include "headwise/text/lines.h"
 
 namespace headwise {
@@ -52,26 +51,12 @@ json run(const json& settings, int64_t seed, TrialContext& context) {
   const auto halves = random_halves(set.size());
   const EvaluationSet choosing = examples_of(set, halves[0]), testing = examples_of(set, halves[1]);
 
-  ObserveData data{.evaluation = choosing};
-  const TokenBatch& source = choosing.examples.all.source;
-  for (int64_t text = 0; text < source.sequences(); ++text) {
-    data.corpus.texts.push_back({.ids = {source.ids.begin() + source.offsets[text],
-                                         source.ids.begin() + source.offsets[text + 1]}});
-  }
-  ObserveOptions options{
-      .measures = {"entropy", "mass_first", "contribution_norm", "gradient", "ablation_zero"},
-      .probes = false};
-  options.progress = [&](const std::string&, int64_t done, int64_t total) {
-    context.progress(done, total);
-  };
-  const Evidence evidence = observe(model, data, options);
+  const Evidence evidence = measure_heads(
+      model, choosing, {"entropy", "mass_first", "contribution_norm", "gradient", "ablation_zero"},
+      context);
   json result;
   for (const Predictor& predictor : kPredictors) {
-    for (const HeadEvidence& head : evidence.heads) {
-      const Measure* measure = head.measures.find(predictor.name);
-      result["predictors"][predictor.name].push_back(measure == nullptr ? json()
-                                                                        : json(measure->value));
-    }
+    result["predictors"][predictor.name] = values_of(evidence, predictor.name);
   }
   std::vector<std::vector<int64_t>> sets(size_t{1} << model.heads());
   for (size_t mask = 0; mask < sets.size(); ++mask) {
