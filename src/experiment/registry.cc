@@ -1,5 +1,5 @@
 // The experiments that can be run.
-#include <array>
+#include <vector>
 
 #include "experiment/claims/claims.h"
 #include "experiment/experiment_kind.h"
@@ -7,11 +7,19 @@
 namespace headwise {
 
 std::span<const ExperimentKind> experiment_kinds() {
-  static const std::array kAll = {
-      layers_differ_by_depth(),       redundant_heads_are_cheap(), single_heads_cost_little(),
-      lower_layers_are_replaceable(), fifth_of_heads_can_go(),     harmful_heads(),
-      gradients_are_enough(),         failure_is_graceful(),
-  };
+  static const std::vector<ExperimentKind> kAll = [] {
+    std::vector<ExperimentKind> all;
+    all.push_back(layers_by_depth());
+    all.push_back(redundant_partner());
+    all.push_back(single_heads());
+    all.push_back(lower_layers());
+    all.push_back(role_groups());
+    all.push_back(free_heads());
+    all.push_back(harmful_heads());
+    all.push_back(gradients_are_enough());
+    all.push_back(graceful_failure());
+    return all;
+  }();
   return kAll;
 }
 

@@ -80,7 +80,7 @@ std::vector<double> values_of(const Evidence& evidence, std::string_view measure
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n);
 
 /// {0}, {1}, …: every head alone.
-std::vector<std::vector<int64_t>> single_heads(const Model& model);
+std::vector<std::vector<int64_t>> each_head(const Model& model);
 
 /// {"value": […], "error": […], "n": …} with six digits, and back.
 nlohmann::json to_json(std::span<const Estimate> estimates);

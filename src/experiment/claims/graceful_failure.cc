@@ -65,7 +65,7 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
   const EvaluationSet set = examples_of(subject, model, context);
   HeadLosses losses(model, set);
   const double loss = losses.loss(context);
-  json result = {{"loss", loss}, {"alone", to_json(losses.changes(single_heads(model), context))}};
+  json result = {{"loss", loss}, {"alone", to_json(losses.changes(each_head(model), context))}};
   std::vector<std::vector<int64_t>> sets;
   for (const double share : settings.at("failing")) {
     const auto count =
@@ -194,7 +194,7 @@ Finding judge(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind failure_is_graceful() {
+ExperimentKind graceful_failure() {
   return {.name = "graceful-failure", .trials = trials, .judge = judge};
 }
 

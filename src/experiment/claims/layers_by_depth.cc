@@ -161,7 +161,7 @@ Finding judge(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind layers_differ_by_depth() {
+ExperimentKind layers_by_depth() {
   return {.name = "layers-by-depth", .trials = trials, .judge = judge};
 }
 

@@ -72,7 +72,7 @@ Finding judge(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind lower_layers_are_replaceable() {
+ExperimentKind lower_layers() {
   return {.name = "lower-layers", .trials = single_head_trials, .judge = judge};
 }
 

@@ -27,7 +27,7 @@ json run(const Subject& subject, TrialContext& context) {
   const double loss = losses.loss(context);
   json result = {{"scale", subject.task == LossTask::fidelity ? 1 : loss},
                  {"gradient", values_of(evidence, "gradient")},
-                 {"alone", to_json(losses.changes(single_heads(model), context))}};
+                 {"alone", to_json(losses.changes(each_head(model), context))}};
   for (const HeadVerdict& head : verdict.heads) {
     result["partners"].push_back(std::ssize(head.redundant_with));
   }
@@ -141,7 +141,7 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind redundant_heads_are_cheap() {
+ExperimentKind redundant_partner() {
   return {.name = "redundant-partner", .trials = trials, .judge = judge_trials};
 }
 

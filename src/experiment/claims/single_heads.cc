@@ -102,7 +102,7 @@ Finding judge(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind single_heads_cost_little() {
+ExperimentKind single_heads() {
   return {.name = "single-heads", .trials = single_head_trials, .judge = judge};
 }
 

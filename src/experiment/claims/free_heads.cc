@@ -151,8 +151,6 @@ Finding judge(const json& settings, const TrialResults& results) {
 
 }  // namespace
 
-ExperimentKind fifth_of_heads_can_go() {
-  return {.name = "free-heads", .trials = trials, .judge = judge};
-}
+ExperimentKind free_heads() { return {.name = "free-heads", .trials = trials, .judge = judge}; }
 
 }  // namespace headwise
