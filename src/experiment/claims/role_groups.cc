@@ -120,17 +120,20 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
       const auto costs = role.at("costs").get<std::vector<double>>();
       const std::span<const double> half = std::span(costs).subspan(1, halves);
       const std::span<const double> matched = std::span(costs).subspan(1 + halves + draws);
-      const auto above =
-          std::ranges::count_if(matched, [&](double cost) { return cost >= costs[0]; });
+      const Estimate matched_cost = mean_of(matched);
+      const auto n = static_cast<double>(matched.size());
+      // Of one more draw beside them.
+      const Estimate above{.value = costs[0] - matched_cost.value,
+                           .error = matched_cost.error * std::sqrt(n) * std::sqrt(1 + 1 / n),
+                           .n = matched_cost.n};
       finding.family.push_back(
           {.name = fmt::format("{} {} ({} heads)", subject.name, role.at("role").get<std::string>(),
                                role.at("heads").size()),
-           .figure = (costs[0] - mean_of(matched).value) / scale,
-           .n = std::ssize(matched),
-           .p = static_cast<double>(above + 1) / static_cast<double>(matched.size() + 1)});
+           .figure = above.value / scale,
+           .n = above.n,
+           .p = above.p_above(0)});
       roles.push_back({costs[0] / scale, mean_of(half).value / scale});
-      series.points.push_back(
-          {.x = 100 * mean_of(matched).value / scale, .y = 100 * costs[0] / scale});
+      series.points.push_back({.x = 100 * matched_cost.value / scale, .y = 100 * costs[0] / scale});
     }
   }
   std::vector<double> p;
