@@ -90,14 +90,9 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
 }
 
 std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return run(settings, subject, context);
-         }});
-  }
-  return trials;
+  return subject_trials(settings, [=](const Subject& subject, TrialContext& context) {
+    return run(settings, subject, context);
+  });
 }
 
 Finding judge_trials(const json& settings, const TrialResults& results) {
@@ -136,9 +131,7 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
       series.points.push_back({.x = 100 * matched_cost.value / scale, .y = 100 * costs[0] / scale});
     }
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   int64_t special = 0, collapses = 0, cheaper = 0;
   for (size_t r = 0; r < roles.size(); ++r) {
     special += corrected[r] < 0.05;
