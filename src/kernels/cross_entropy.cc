@@ -38,11 +38,19 @@ constexpr int64_t kLossColumns = 3072;
 
 constexpr const char* kOp = "cross_entropy";
 
+int64_t classes_of(const CrossEntropy& problem) {
+  return problem.packed != nullptr ? problem.packed->outputs() : problem.weights.extent(0);
+}
+
 void check(const CrossEntropy& problem, const CrossEntropyGradients& gradients) {
-  const auto& [x, weights, bias, targets, smoothing] = problem;
-  const int64_t classes = weights.extent(0);
+  const auto& [x, weights, packed, bias, targets, smoothing] = problem;
+  const int64_t classes = classes_of(problem), width = x.extent(1);
   check_rows(kOp, "x", x, x.shape());
-  check_rows(kOp, "weights", weights, {classes, x.extent(1)});
+  if (packed == nullptr) {
+    check_rows(kOp, "weights", weights, {classes, width});
+  } else {
+    check_shape(kOp, "packed", std::array{packed->outputs(), packed->inputs()}, {classes, width});
+  }
   if (bias.data() != nullptr) check_rows(kOp, "bias", bias, {classes});
   check_shape(kOp, "targets", std::array{static_cast<int64_t>(targets.size())}, {x.extent(0)});
   if (!(smoothing >= 0 && smoothing <= 1)) {
@@ -57,7 +65,7 @@ void check(const CrossEntropy& problem, const CrossEntropyGradients& gradients) 
   }
   if (gradients.dx.data() != nullptr) check_rows(kOp, "dx", gradients.dx, x.shape());
   if (gradients.dweights.data() != nullptr) {
-    check_rows(kOp, "dweights", gradients.dweights, weights.shape());
+    check_rows(kOp, "dweights", gradients.dweights, {classes, width});
   }
   if (gradients.dbias.data() != nullptr) check_rows(kOp, "dbias", gradients.dbias, {classes});
 }
@@ -70,7 +78,7 @@ class Tiles {
         gradients_(gradients != nullptr ? *gradients : CrossEntropyGradients{}),
         scoring_{problem.label_smoothing, gradients != nullptr, gradients_.scale},
         width_(problem.x.extent(1)),
-        classes_(problem.weights.extent(0)) {
+        classes_(classes_of(problem)) {
     for (size_t t = 0; t < problem.targets.size(); ++t) {
       if (problem.targets[t] == kIgnoreIndex) continue;
       rows_.push_back(static_cast<int32_t>(t));
@@ -114,7 +122,11 @@ class Tiles {
   void score(int64_t begin, int64_t end) {
     const View<const float, 2> x = gather(begin, end);
     const View<float, 2> logits(logits_, {end - begin, classes_});
-    gemm(x, transposed(problem_.weights), logits, {.bias = problem_.bias});
+    if (problem_.packed != nullptr) {
+      linear(x, *problem_.packed, logits, {.bias = problem_.bias});
+    } else {
+      gemm(x, transposed(problem_.weights), logits, {.bias = problem_.bias});
+    }
     parallel_panels(end - begin, rows_per_item(classes_), [&](int64_t from, int64_t to) {
       HWY_DYNAMIC_DISPATCH(score_rows)
       (scoring_, logits.rows(from, to), &targets_[begin + from], &losses_[begin + from]);
@@ -135,9 +147,14 @@ class Tiles {
   }
 
   void pull_back(View<const float, 2> dlogits, int64_t begin, int64_t end) {
-    if (all_scored()) return gemm(dlogits, problem_.weights, gradients_.dx.rows(begin, end));
-    const View<float, 2> dx(dx_, {end - begin, width_});
-    gemm(dlogits, problem_.weights, dx);
+    const View<float, 2> dx =
+        all_scored() ? gradients_.dx.rows(begin, end) : View<float, 2>(dx_, {end - begin, width_});
+    if (problem_.packed != nullptr) {
+      linear_backward(dlogits, *problem_.packed, dx);
+    } else {
+      gemm(dlogits, problem_.weights, dx);
+    }
+    if (all_scored()) return;
     for (int64_t r = 0; r < dx.extent(0) && width_ > 0; ++r) {
       std::copy_n(&dx(r, 0), width_, &gradients_.dx(rows_[begin + r], 0));
     }

@@ -227,6 +227,24 @@ TEST_P(CrossEntropyOp, BlankGradientsAreThoseAddedToZeros) {
   EXPECT_TRUE(added.same_bits(written));
 }
 
+TEST_P(CrossEntropyOp, PackedWeightsGiveTheBitsOfPlainOnes) {
+  const int64_t rows = 1100, width = 24, classes = 301;  // two tiles
+  const Matrix x(rows, width, 1), weights(classes, width, 2), bias(1, classes, 3);
+  const PackedWeights packed(weights.view);
+  const std::vector<int32_t> all(rows, 7), sparse = sparse_targets(rows, classes);
+  for (const std::vector<int32_t>& targets : {all, sparse}) {
+    Matrix dx_plain(x), dx_packed(x);
+    const CrossEntropyGradients to_plain{.dx = dx_plain.view}, to_packed{.dx = dx_packed.view};
+    CrossEntropy problem{
+        .x = x.view, .weights = weights.view, .bias = vector_of(bias), .targets = targets};
+    const double plain = cross_entropy(problem, &to_plain).loss;
+    problem.weights = {};
+    problem.packed = &packed;
+    EXPECT_EQ(cross_entropy(problem, &to_packed).loss, plain);
+    EXPECT_TRUE(dx_plain.same_bits(dx_packed));
+  }
+}
+
 TEST_P(CrossEntropyOp, LargeLogitsDoNotOverflowAndTheFirstOfEqualOnesCounts) {
   const float x[] = {1, 1, 1}, weights[] = {1e4f, 3e38f, 3e38f};
   const int32_t targets[] = {1, 2, 0};
@@ -254,6 +272,10 @@ TEST(CrossEntropyErrors, BadTargetsAndShapesSayWhatWasExpected) {
   expect("cross_entropy: the shape", with);
   with = problem;
   with.weights = wrong.view;
+  expect("cross_entropy: the shape", with);
+  with = problem;
+  const PackedWeights packed(wrong.view);
+  with.packed = &packed;
   expect("cross_entropy: the shape", with);
   with = problem;
   with.bias = vector_of(wrong);

@@ -40,6 +40,13 @@ void pack_panels_float(const View<const float, 2>& b, Range panels, float* to) {
 void pack_panels_half(const View<const uint16_t, 2>& b, Range panels, uint16_t* to) {
   pack_panels(b, panels, to);
 }
+void transpose_panels_float(const float* from, int64_t K, Range depth, Range columns, float* to) {
+  transpose_panels(from, K, depth, columns, to);
+}
+void transpose_panels_half(const uint16_t* from, int64_t K, Range depth, Range columns,
+                           uint16_t* to) {
+  transpose_panels(from, K, depth, columns, to);
+}
 
 // How a vector of weights of each WeightType is read; no number changes on the way to float.
 

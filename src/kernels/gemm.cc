@@ -20,12 +20,14 @@ namespace {
 
 HWY_EXPORT(pack_panels_float);
 HWY_EXPORT(pack_panels_half);
+HWY_EXPORT(transpose_panels_float);
+HWY_EXPORT(transpose_panels_half);
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(end_swapped);
 HWY_EXPORT(sum_columns);
 
-// How many numbers of its right operand gemm packs at a time, so that they stay in L3: about so
-// many, at most this wide, and more of them where that is less than this deep.
+// How many numbers of its right operand a product packs at a time, so that they stay in L3: about
+// so many, at most this wide, and more of them where that is less than this deep.
 constexpr int64_t kScratchSize = int64_t{1} << 19;
 constexpr int64_t kScratchWidth = 3072;
 constexpr int64_t kScratchDepth = 2 * kBlockDepth;
@@ -50,15 +52,34 @@ void check_output(const char* op, int64_t rows, int64_t columns, View<float, 2> 
   }
 }
 
+// Panels that a thread packs at once: they share the lines of memory that are read.
+constexpr int64_t kTogether = 4;
+
 template <class T>
 void pack(View<const T, 2> b, T* panels) {
-  constexpr int64_t kTogether = 4;
   parallel_panels(ceil_div(b.extent(1), kPanel), kTogether, [&](int64_t begin, int64_t end) {
     T* const to = panels + begin * b.extent(0) * kPanel;
     if constexpr (std::is_same_v<T, float>) {
       HWY_DYNAMIC_DISPATCH(pack_panels_float)(b, {begin, end}, to);
     } else {
       HWY_DYNAMIC_DISPATCH(pack_panels_half)(b, {begin, end}, to);
+    }
+  });
+}
+
+/// Packs a part of the weights [N, K] as a right operand: rows `depth` of N and columns `columns`
+/// of K, both from a multiple of kPanel on.
+template <class T>
+void repack_transposed(const PackedWeights& weights, Range depth, Range columns, T* panels) {
+  const auto* const from = reinterpret_cast<const T*>(weights.panels());
+  parallel_panels(ceil_div(columns.size(), kPanel), kTogether, [&](int64_t begin, int64_t end) {
+    const Range some{columns.begin + begin * kPanel,
+                     std::min(columns.begin + end * kPanel, columns.end)};
+    T* const to = panels + begin * depth.size() * kPanel;
+    if constexpr (std::is_same_v<T, float>) {
+      HWY_DYNAMIC_DISPATCH(transpose_panels_float)(from, weights.inputs(), depth, some, to);
+    } else {
+      HWY_DYNAMIC_DISPATCH(transpose_panels_half)(from, weights.inputs(), depth, some, to);
     }
   });
 }
@@ -100,6 +121,34 @@ void for_parts(int64_t whole, int64_t size, int64_t rest, const Work& work) {
     part = next_part(part.end, whole, size, rest);
     work(part);
   } while (part.end < whole);
+}
+
+/// c = a · b, then the epilogue. Calls pack_part(depth, columns, panels) for parts of b, whose
+/// numbers are of `type`.
+template <class T, class PackPart>
+void multiply_parts(View<const float, 2> a, WeightType type, View<float, 2> c,
+                    const Epilogue& epilogue, const PackPart& pack_part) {
+  const auto [m, n] = c.shape();
+  const int64_t k = a.extent(1);
+  const int64_t width_most = ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel;
+  const int64_t depth_most = std::max(
+      kScratchDepth, kScratchSize / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
+  Scratch scratch;
+  T* const panels = scratch.take<T>(width_most * std::min(depth_most + kDepthRest, k));
+  for_parts(n, kScratchWidth, 0, [&, m = m](Range columns) {
+    for_parts(k, depth_most, kDepthRest, [&](Range depth) {
+      pack_part(depth, columns, panels);
+      multiply({.a = block(a, {0, m}, depth),
+                .panels = reinterpret_cast<const std::byte*>(panels),
+                .type = type,
+                .panel_stride = depth.size() * kPanel,
+                .panel_step = kPanel,
+                .out = block(c, {0, m}, columns),
+                .epilogue = columns_of(epilogue, m, columns),
+                .add = epilogue.accumulate || depth.begin > 0,
+                .last = depth.end == k});
+    });
+  });
 }
 
 /// c = a · b with its epilogue as (bᵀ · aᵀ)ᵀ, for few rows of a: instead of b, which is to have
@@ -176,6 +225,21 @@ void linear_columns(View<const float, 2> x, const PackedWeights& weights, int64_
             .last = true});
 }
 
+void linear_backward(View<const float, 2> dy, const PackedWeights& weights, View<float, 2> dx,
+                     bool accumulate) {
+  const char* const op = "linear_backward";
+  check_shape(op, "dy", dy.shape(), {dy.extent(0), weights.outputs()});
+  check_contiguous_columns(op, "dy", dy);
+  const Epilogue epilogue{.accumulate = accumulate};
+  check_output(op, dy.extent(0), weights.inputs(), dx, epilogue);
+  const auto multiply_as = [&]<class T>(T) {
+    multiply_parts<T>(dy, weights.type(), dx, epilogue, [&](Range depth, Range columns, T* panels) {
+      repack_transposed(weights, depth, columns, panels);
+    });
+  };
+  weights.type() == WeightType::float32 ? multiply_as(float{}) : multiply_as(uint16_t{});
+}
+
 void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
           const Epilogue& epilogue) {
   const auto [m, n] = c.shape();
@@ -197,25 +261,9 @@ void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
                      .add = epilogue.accumulate,
                      .last = true});
   }
-  const int64_t width_most = ceil_div(std::min(kScratchWidth, n), kPanel) * kPanel;
-  const int64_t depth_most = std::max(
-      kScratchDepth, kScratchSize / std::max<int64_t>(width_most, 1) / kBlockDepth * kBlockDepth);
-  Scratch scratch;
-  float* const panels = scratch.take<float>(width_most * std::min(depth_most + kDepthRest, k));
-  for_parts(n, kScratchWidth, 0, [&, m = m](Range columns) {
-    for_parts(k, depth_most, kDepthRest, [&](Range depth) {
-      pack(block(b, depth, columns), panels);
-      multiply({.a = block(a, {0, m}, depth),
-                .panels = reinterpret_cast<const std::byte*>(panels),
-                .type = WeightType::float32,
-                .panel_stride = depth.size() * kPanel,
-                .panel_step = kPanel,
-                .out = block(c, {0, m}, columns),
-                .epilogue = columns_of(epilogue, m, columns),
-                .add = epilogue.accumulate || depth.begin > 0,
-                .last = depth.end == k});
-    });
-  });
+  multiply_parts<float>(
+      a, WeightType::float32, c, epilogue,
+      [&](Range depth, Range columns, float* panels) { pack(block(b, depth, columns), panels); });
 }
 
 void sum_rows(View<const float, 2> x, View<float, 1> sums) {

@@ -112,6 +112,23 @@ void pack_panels(View<const T, 2> b, Range panels, T* to) {
   }
 }
 
+/// Panels `from` of weights [N, K], [N/16][K][16], as panels of a right operand [N, K]: rows
+/// `depth` of N and columns `columns` of K, both from a multiple of kPanel on. Reads the panels
+/// along K.
+template <class T>
+void transpose_panels(const T* from, int64_t K, Range depth, Range columns, T* to) {
+  for (int64_t n = depth.begin; n < depth.end; n += kPanel) {
+    const int64_t rows = std::min<int64_t>(kPanel, depth.end - n);
+    for (int64_t k = columns.begin; k < columns.end; k += kPanel) {
+      const int64_t count = std::min<int64_t>(kPanel, columns.end - k);
+      T* const part = to + (k - columns.begin) * depth.size() + (n - depth.begin) * kPanel;
+      if (count < kPanel) std::fill_n(part, rows * kPanel, T{0});
+      copy_elements(View<const T, 2>(from + n * K + k * kPanel, {rows, count}, {1, kPanel}),
+                    View<T, 2>(part, {rows, count}, {kPanel, 1}));
+    }
+  }
+}
+
 /// Brings a matrix into L2, a part with every step, while something else is computed.
 class Prefetcher {
  public:

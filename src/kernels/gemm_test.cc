@@ -203,6 +203,26 @@ TEST_P(Gemm, WeightsOf16BitsMayBeTransposed) {
   EXPECT_TRUE(from_halves.same_bits(from_floats));
 }
 
+TEST_P(Gemm, BackwardOfPackedWeightsGivesTheBitsOfPlainOnes) {
+  for (const Case& size : cases()) {
+    const auto& [m, k, n] = size;  // dx [M, K] = dy [M, N] · W
+    const Matrix dy(m, n, 1), w(n, k, 2), start(m, k, 3);
+    for (const bool accumulate : {false, true}) {
+      Matrix plain(start), packed(start);
+      gemm(dy.view, w.view, plain.view, {.accumulate = accumulate});
+      linear_backward(dy.view, PackedWeights(w.view), packed.view, accumulate);
+      ASSERT_TRUE(plain.same_bits(packed)) << size.name();
+    }
+    for (const WeightType type : kHalves) {
+      const HalfWeights halves(n, k, type);
+      Matrix plain(start), packed(start);
+      gemm(dy.view, halves.floats.view, plain.view);
+      linear_backward(dy.view, PackedWeights(halves.view, type), packed.view);
+      ASSERT_TRUE(plain.same_bits(packed)) << size.name();
+    }
+  }
+}
+
 /// All 65536 numbers, each times 1, for as few rows as are multiplied straight from 16 bits and for
 /// as many as have them widened first.
 TEST_P(Gemm, EveryNumberOf16BitsIsReadRight) {
@@ -326,6 +346,9 @@ TEST(GemmErrors, BadShapesSayWhatWasExpected) {
                [&] { linear(a.view, weights, out.view, {.residual = wrong.view}); });
   expect_error("linear: the residual",
                [&] { linear(a.view, weights, out.view, {.residual = out.view}); });
+  expect_error("linear_backward: the shape", [&] { linear_backward(a.view, weights, out.view); });
+  expect_error("linear_backward: the shape",
+               [&] { linear_backward(out.view, weights, wrong.view); });
   expect_error("gemm: the columns",
                [&] { gemm(transposed(b.view), transposed(a.view), transposed(out.view)); });
   expect_error("PackedWeights: numbers of 16 bits", [&] {

@@ -43,7 +43,7 @@ void Linear::forward(View<const float, 2> x, View<float, 2> out, Epilogue epilog
 void Linear::backward(View<const float, 2> x, View<const float, 2> dy,
                       const InputGradient& to) const {
   // Before dx is written, which may lie where dy does.
-  weight_.add_product(dy, x);
+  weight_.add_gradient(dy, x);
   if (bias_.requires_grad()) sum_rows(dy, bias_.dvector());
   weight_.multiply_backward(dy, to);
 }

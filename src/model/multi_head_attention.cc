@@ -83,33 +83,25 @@ void clear(View<float, 1> vector) {
   for (int64_t i = 0; i < vector.extent(0); ++i) vector(i) = 0;
 }
 
-struct Projection {
-  View<const float, 2> x, weights;
-  View<const float, 2> dy;
-  View<float, 2> dx;  // or none
-  bool add_to_dx;
-  View<float, 2> dweights;  // or none
-  bool grad_is_zero;        // dweights are all 0
-  View<float, 1> dbias;     // or none
-};
-
 /// out = the products with the outputs of the weights from `begin` on.
 void linear_rows(View<const float, 2> x, const PackedWeights& weights, int64_t begin,
                  View<float, 2> out, const Epilogue& epilogue, Buffer& unpacked) {
   if (begin % kPackedColumns == 0) return linear_columns(x, weights, begin, out, epilogue);
-  const View<float, 2> some = room(unpacked, out.extent(1), weights.inputs());
-  unpack(weights, begin, some);
-  gemm(x, transposed<const float>(some), out, epilogue);
+  const View<float, 2> plain = room(unpacked, out.extent(1), weights.inputs());
+  unpack(weights, begin, plain);
+  gemm(x, transposed<const float>(plain), out, epilogue);
 }
 
-void backward(const Projection& linear) {
-  if (linear.dx.data() != nullptr) {
-    gemm(linear.dy, linear.weights, linear.dx, {.accumulate = linear.add_to_dx});
+/// Gradients of a projection's weights, where they are wanted.
+void add_gradients(View<const float, 2> x, View<const float, 2> dy,
+                   const MultiHeadAttention::WeightGradients& gradients,
+                   View<float, 2> (W::*weights)() const, View<float, 1> (W::*bias)() const) {
+  const View<float, 2> dweights = gradients.matrix(weights);
+  if (dweights.data() != nullptr) {
+    gemm(transposed(dy), x, dweights, {.accumulate = !gradients.grad_is_zero});
   }
-  if (linear.dweights.data() != nullptr) {
-    gemm(transposed(linear.dy), linear.x, linear.dweights, {.accumulate = !linear.grad_is_zero});
-  }
-  if (linear.dbias.data() != nullptr) sum_rows(linear.dy, linear.dbias);
+  const View<float, 1> dbias = gradients.vector(bias);
+  if (dbias.data() != nullptr) sum_rows(dy, dbias);
 }
 
 }  // namespace
@@ -145,13 +137,12 @@ void MultiHeadAttention::multiply(View<const float, 2> x, Matrix weights,
   gemm(x, transposed<const float>(((*weights_).*weights)()), out, epilogue);
 }
 
-/// A matrix as backward multiplies with it.
-View<const float, 2> MultiHeadAttention::plain(Matrix weights, const PackedWeights& packed,
-                                               Buffer& unpacked) const {
-  if (!packed_) return ((*weights_).*weights)();
-  const View<float, 2> to = room(unpacked, packed.outputs(), packed.inputs());
-  unpack(packed, to);
-  return to;
+void MultiHeadAttention::multiply_backward(View<const float, 2> dy, Matrix weights,
+                                           const PackedWeights& packed, View<float, 2> dx,
+                                           bool add) const {
+  if (dx.data() == nullptr) return;
+  if (packed_) return linear_backward(dy, packed, dx, add);
+  gemm(dy, ((*weights_).*weights)(), dx, {.accumulate = add});
 }
 
 void MultiHeadAttention::project(View<const float, 2> x, View<const float, 2> source,
@@ -185,22 +176,23 @@ void MultiHeadAttention::project_queries(View<const float, 2> x, Pass& pass) con
   multiply(x, &W::query, input_, to, {.bias = weights_->query_bias()});
 }
 
-void MultiHeadAttention::project_rows(View<const float, 2> x, View<const float, 2> some,
+void MultiHeadAttention::project_rows(View<const float, 2> x, View<const float, 2> x_rows,
                                       Pass& pass) const {
   check_inputs(x, {});
-  check_shape("some", some.shape(), {some.extent(0), shape().C});
+  check_shape("x_rows", x_rows.shape(), {x_rows.extent(0), shape().C});
   const View<float, 2> to = room(pass.projected_source, x.extent(0), key_value_width(shape()));
-  const View<float, 2> queries = room(pass.projected, some.extent(0), shape().queries());
+  const View<float, 2> queries = room(pass.projected, x_rows.extent(0), shape().queries());
   point_source(to, pass);
   point_queries(queries, pass);
   if (packed_) {
     linear_rows(x, input_, shape().queries(), to, {.bias = weights_->key_value_bias()},
                 pass.unpacked);
-    linear_columns(some, input_, 0, queries, {.bias = weights_->query_bias()});
+    linear_columns(x_rows, input_, 0, queries, {.bias = weights_->query_bias()});
     return;
   }
   gemm(x, transposed<const float>(weights_->key_value()), to, {.bias = weights_->key_value_bias()});
-  gemm(some, transposed<const float>(weights_->query()), queries, {.bias = weights_->query_bias()});
+  gemm(x_rows, transposed<const float>(weights_->query()), queries,
+       {.bias = weights_->query_bias()});
 }
 
 void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
@@ -209,7 +201,7 @@ void MultiHeadAttention::point_queries(View<float, 2> rows, Pass& pass) const {
   pass.q = heads_of(rows, 0, s.learned(), s.D);
   pass.z = {pass.heads.at_least(checked_mul(T, s.H * s.Dv)), {T, s.H, s.Dv}};
   pass.lse = {pass.sums.at_least(checked_mul(T, s.H)), {T, s.H}};
-  pass.some = {};
+  pass.z_rows = {};
   pass.dz = pass.dq = pass.dk = pass.dv = {};
 }
 
@@ -248,10 +240,10 @@ void MultiHeadAttention::output_rows(std::span<const int64_t> rows, Pass& pass, 
   check_shape("out", out.shape(), {std::ssize(rows), shape().C});
   check_increasing(rows, pass.z.extent(0));
   const View<float, 2> z = joined(pass.z);
-  pass.some = room(pass.row_heads, std::ssize(rows), z.extent(1));
-  gather_rows(z, rows, pass.some);
+  pass.z_rows = room(pass.row_heads, std::ssize(rows), z.extent(1));
+  gather_rows(z, rows, pass.z_rows);
   epilogue.bias = weights_->output_bias();
-  multiply(pass.some, &W::output, output_, out, epilogue);
+  multiply(pass.z_rows, &W::output, output_, out, epilogue);
 }
 
 void MultiHeadAttention::forward(View<const float, 2> x, View<const float, 2> source,
@@ -268,7 +260,7 @@ void MultiHeadAttention::backward_output(View<const float, 2> dout, Pass& pass,
   check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {pass.z.extent(0), shape().C});
   pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
-  backward_output(joined(pass.z), dout, joined(pass.dz), gradients, pass.unpacked);
+  backward_output(joined(pass.z), dout, joined(pass.dz), gradients);
 }
 
 void MultiHeadAttention::backward_output_rows(std::span<const int64_t> rows,
@@ -278,25 +270,19 @@ void MultiHeadAttention::backward_output_rows(std::span<const int64_t> rows,
   check_gradients(gradients.to);
   check_shape("dout", dout.shape(), {std::ssize(rows), shape().C});
   check_increasing(rows, pass.z.extent(0));
-  check_shape("some", pass.some.shape(), {std::ssize(rows), shape().H * shape().Dv},
-              "output_some comes first, with the same rows");
-  const View<float, 2> dsome = room_like(pass.row_dheads, pass.some);
-  backward_output(pass.some, dout, dsome, gradients, pass.unpacked);
+  check_shape("z_rows", pass.z_rows.shape(), {std::ssize(rows), shape().H * shape().Dv},
+              "output_rows comes first, with the same rows");
+  const View<float, 2> dz_rows = room_like(pass.row_dheads, pass.z_rows);
+  backward_output(pass.z_rows, dout, dz_rows, gradients);
   pass.dz = {room_like(pass.dheads, joined(pass.z)).data(), pass.z.shape()};
-  scatter_rows(dsome, rows, joined(pass.dz));
+  scatter_rows(dz_rows, rows, joined(pass.dz));
 }
 
 void MultiHeadAttention::backward_output(View<const float, 2> z, View<const float, 2> dout,
-                                         View<float, 2> dz, const WeightGradients& gradients,
-                                         Buffer& room) const {
-  backward({.x = z,
-            .weights = plain(&W::output, output_, room),
-            .dy = dout,
-            .dx = dz,
-            .add_to_dx = false,
-            .dweights = gradients.matrix(&W::output),
-            .grad_is_zero = gradients.grad_is_zero,
-            .dbias = gradients.vector(&W::output_bias)});
+                                         View<float, 2> dz,
+                                         const WeightGradients& gradients) const {
+  multiply_backward(dout, &W::output, output_, dz, false);
+  add_gradients(z, dout, gradients, &W::output, &W::output_bias);
 }
 
 void MultiHeadAttention::backward_attend(Attention params, Pass& pass,
@@ -344,32 +330,16 @@ void MultiHeadAttention::backward_project(View<const float, 2> x, View<const flo
     return View<const float, 2>(first.data(), {first.extent(0), columns}, {first.stride(0), 1});
   };
   const int64_t q = s.queries(), kv = key_value_width(s);
+  const View<const float, 2> dq = rows_of(pass.dq, s.cross ? q : q + kv);
   if (s.cross) {
-    backward({.x = x,
-              .weights = plain(&W::query, input_, pass.unpacked),
-              .dy = rows_of(pass.dq, q),
-              .dx = inputs.dx,
-              .add_to_dx = inputs.add_to_dx,
-              .dweights = gradients.matrix(&W::query),
-              .grad_is_zero = gradients.grad_is_zero,
-              .dbias = gradients.vector(&W::query_bias)});
-    backward({.x = source,
-              .weights = plain(&W::key_value, source_, pass.unpacked),
-              .dy = rows_of(pass.dk, kv),
-              .dx = inputs.dsource,
-              .add_to_dx = inputs.add_to_dsource,
-              .dweights = gradients.matrix(&W::key_value),
-              .grad_is_zero = gradients.grad_is_zero,
-              .dbias = gradients.vector(&W::key_value_bias)});
+    const View<const float, 2> dkv = rows_of(pass.dk, kv);
+    multiply_backward(dq, &W::query, input_, inputs.dx, inputs.add_to_dx);
+    add_gradients(x, dq, gradients, &W::query, &W::query_bias);
+    multiply_backward(dkv, &W::key_value, source_, inputs.dsource, inputs.add_to_dsource);
+    add_gradients(source, dkv, gradients, &W::key_value, &W::key_value_bias);
   } else {
-    backward({.x = x,
-              .weights = plain(&W::in_proj, input_, pass.unpacked),
-              .dy = rows_of(pass.dq, q + kv),
-              .dx = inputs.dx,
-              .add_to_dx = inputs.add_to_dx,
-              .dweights = gradients.matrix(&W::in_proj),
-              .grad_is_zero = gradients.grad_is_zero,
-              .dbias = gradients.vector(&W::in_proj_bias)});
+    multiply_backward(dq, &W::in_proj, input_, inputs.dx, inputs.add_to_dx);
+    add_gradients(x, dq, gradients, &W::in_proj, &W::in_proj_bias);
   }
   if (!s.key_bias) clear(gradients.vector(&W::key_bias));
   if (!s.value_bias) clear(gradients.vector(&W::value_bias));

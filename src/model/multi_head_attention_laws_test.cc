@@ -196,8 +196,9 @@ TEST(MultiHeadAttentionSteps, RefuseInputsThatDoNotFitAndTheWrongOrder) {
   expect_refused("rows", [&] { layer.output_rows(twice, pass, out.rows(0, 3)); });
   expect_refused("rows", [&] { layer.output_rows(beyond, pass, out.rows(0, 3)); });
   expect_refused("out", [&] { layer.output_rows(rows, pass, out); });
-  expect_refused(
-      "some", [&] { layer.backward_output_rows(rows, out.rows(0, 3), pass, {.to = &gradients}); });
+  expect_refused("z_rows", [&] {
+    layer.backward_output_rows(rows, out.rows(0, 3), pass, {.to = &gradients});
+  });
   MultiHeadAttentionWeights foreign(other.config);
   expect_refused("gradients", [&] { layer.backward_output(out, pass, {.to = &foreign}); });
   layer.backward_output(out, pass, {.to = &gradients});

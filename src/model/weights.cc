@@ -1,8 +1,7 @@
-// Weights as vectors and matrices, and their products.
+// Weights as vectors and matrices, and their matmuls.
 #include "model/weights.h"
 
 #include "headwise/core/shape.h"
-#include "headwise/kernels/unpack.h"
 
 namespace headwise {
 namespace {
@@ -37,25 +36,17 @@ MatrixGradient Weights::take_gradient() const {
 }
 
 void Weights::multiply(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue) const {
-  if (packed_.outputs() > 0) return linear(x, packed_, out, epilogue);
+  if (is_packed()) return linear(x, packed_, out, epilogue);
   gemm(x, transposed<const float>(matrix()), out, epilogue);
-}
-
-View<const float, 2> Weights::plain(Buffer& room) const {
-  if (packed_.outputs() == 0) return matrix();
-  const int64_t N = packed_.outputs(), K = packed_.inputs();
-  const View<float, 2> to(room.at_least(checked_mul(N, K)), {N, K});
-  unpack(packed_, to);
-  return to;
 }
 
 void Weights::multiply_backward(View<const float, 2> dy, const InputGradient& to) const {
   if (to.dx.data() == nullptr) return;
-  Buffer room;
-  gemm(dy, plain(room), to.dx, {.accumulate = to.add});
+  if (is_packed()) return linear_backward(dy, packed_, to.dx, to.add);
+  gemm(dy, matrix(), to.dx, {.accumulate = to.add});
 }
 
-void Weights::add_product(View<const float, 2> dy, View<const float, 2> x) const {
+void Weights::add_gradient(View<const float, 2> dy, View<const float, 2> x) const {
   if (!requires_grad()) return;
   const auto [sums, grad_is_zero] = take_gradient();
   gemm(transposed(dy), x, sums, {.accumulate = !grad_is_zero});

@@ -60,16 +60,15 @@ class Weights {
   View<float, 1> dvector() const;
   MatrixGradient take_gradient() const;
 
+  bool is_packed() const { return packed_.outputs() > 0; }
   const PackedWeights& packed() const { return packed_; }
-  /// The matrix itself if it is plain, else unpacked into `room`.
-  View<const float, 2> plain(Buffer& room) const;
 
   /// out [M, outputs] = x Wᵀ, then the epilogue: the same bits for packed and for plain weights.
   void multiply(View<const float, 2> x, View<float, 2> out, const Epilogue& epilogue) const;
   /// Its mirror for x.
   void multiply_backward(View<const float, 2> dy, const InputGradient& to) const;
   /// Its mirror for the weights: += dyᵀ x, if they are trained.
-  void add_product(View<const float, 2> dy, View<const float, 2> x) const;
+  void add_gradient(View<const float, 2> dy, View<const float, 2> x) const;
 
  private:
   int64_t rows_ = 0;

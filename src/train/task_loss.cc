@@ -90,12 +90,15 @@ Loss TaskLoss::score_labels(View<const float, 2> x, const PassOptions& options, 
                                         .dweights = dweights.sums,
                                         .zero_dweights = dweights.grad_is_zero,
                                         .dbias = head_.bias().dvector()};
-  const CrossEntropyLoss loss = cross_entropy({.x = x,
-                                               .weights = head_.weight().plain(unpacked_),
-                                               .bias = head_.bias().vector(),
-                                               .targets = targets_,
-                                               .label_smoothing = options.label_smoothing},
-                                              dx.data() == nullptr ? nullptr : &gradients);
+  const Weights& weight = head_.weight();
+  const CrossEntropyLoss loss =
+      cross_entropy({.x = x,
+                     .weights = weight.matrix(),
+                     .packed = weight.is_packed() ? &weight.packed() : nullptr,
+                     .bias = head_.bias().vector(),
+                     .targets = targets_,
+                     .label_smoothing = options.label_smoothing},
+                    dx.data() == nullptr ? nullptr : &gradients);
   return {.loss = loss.loss, .nll = loss.nll, .scored = loss.scored, .correct = loss.correct};
 }
 
@@ -111,7 +114,7 @@ Loss TaskLoss::score_numbers(View<const float, 2> x, const PassOptions& options,
   }
   loss.nll = loss.loss;
   if (dx.data() == nullptr) return loss;
-  head_.weight().add_product(scores, x);
+  head_.weight().add_gradient(scores, x);
   if (head_.bias().requires_grad()) sum_rows(scores, head_.bias().dvector());
   head_.weight().multiply_backward(scores, {.dx = dx});
   return loss;

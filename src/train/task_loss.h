@@ -33,7 +33,6 @@ class TaskLoss {
   std::vector<int32_t> targets_;  // of these
   std::vector<float> expected_;   // likewise, in regression
   TaskHead::Tape tape_;
-  Buffer unpacked_;  // weights of the last layer, if it has them packed
   Rows dx_, scores_;
 };
 

@@ -17,10 +17,11 @@ inline constexpr int32_t kIgnoreIndex = -100;
 /// logits[t] = x[t] · weightsᵀ + bias, scored against a target each. Rows with target kIgnoreIndex
 /// are not scored and cost nothing.
 struct CrossEntropy {
-  View<const float, 2> x{};            // [T, C]
-  View<const float, 2> weights{};      // [V, C]
-  View<const float, 1> bias{};         // [V], or none
-  std::span<const int32_t> targets{};  // [T], each in [0, V), or kIgnoreIndex
+  View<const float, 2> x{};               // [T, C]
+  View<const float, 2> weights{};         // [V, C]
+  const PackedWeights* packed = nullptr;  // the same, instead of `weights`
+  View<const float, 1> bias{};            // [V], or none
+  std::span<const int32_t> targets{};     // [T], each in [0, V), or kIgnoreIndex
   /// Label smoothing in [0, 1]: this share of the target's weight is spread over all of V.
   float label_smoothing = 0;
 };

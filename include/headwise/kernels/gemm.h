@@ -66,7 +66,12 @@ inline constexpr int64_t kPackedColumns = 16;
 void linear_columns(View<const float, 2> x, const PackedWeights& weights, int64_t begin,
                     View<float, 2> out, const Epilogue& epilogue = {});
 
-/// c[M, N] = a[M, K] · b[K, N], then the epilogue. The way for the backward pass:
+/// dx[M, K] = dy[M, N] · W, or added to dx: the mirror of linear for x, with the bits that gemm
+/// gives with the plain weights.
+void linear_backward(View<const float, 2> dy, const PackedWeights& weights, View<float, 2> dx,
+                     bool accumulate = false);
+
+/// c[M, N] = a[M, K] · b[K, N], then the epilogue. The way for the backward pass of plain weights:
 ///   dX = dY · W       gemm(dy, w, dx)
 ///   dW += dYᵀ · X     gemm(transposed(dy), x, dw, {.accumulate = true})
 void gemm(View<const float, 2> a, View<const float, 2> b, View<float, 2> c,

@@ -163,14 +163,14 @@ class MultiHeadAttention {
     View<float, 3> q, k, v;  // of project: [T, H, D], [S, K, D], [S, K, Dv]; of fixed heads only v
     View<float, 3> z;        // room for attend: [T, H, Dv], the outputs of the heads
     View<float, 2> lse;      // room for attend: [T, H]
-    View<float, 2> some;     // of output_rows: z of its rows, [R, H Dv]
+    View<float, 2> z_rows;   // of output_rows: z of its rows, [R, H Dv]
     View<float, 3> dz;       // of backward_output
     View<float, 3> dq, dk, dv;  // of backward_attend
 
     // memory of the views
     Buffer projected, projected_source, heads, sums, dprojected, dprojected_source, dheads, dvalues;
     Buffer row_heads, row_dheads;
-    Buffer unpacked;  // weights for a backward step
+    Buffer unpacked;  // weights of project_rows that do not begin where a panel does
   };
 
   struct InputGradients {
@@ -213,9 +213,9 @@ class MultiHeadAttention {
   void project_source(View<const float, 2> source, Pass& pass) const;
   void project_queries(View<const float, 2> x, Pass& pass) const;
 
-  /// Self attention for a subset of rows [R, C] of x [T, C]: keys and values of all rows, queries
-  /// of the subset. It has no backward pass.
-  void project_rows(View<const float, 2> x, View<const float, 2> some, Pass& pass) const;
+  /// Self attention for a subset of rows x_rows [R, C] of x [T, C]: keys and values of all rows,
+  /// queries of the subset. It has no backward pass.
+  void project_rows(View<const float, 2> x, View<const float, 2> x_rows, Pass& pass) const;
 
   /// The layer fills in q, k, v and kv_head of `params`.
   void attend(Attention params, Pass& pass, AttentionObserver* observer = nullptr) const;
@@ -261,11 +261,12 @@ class MultiHeadAttention {
 
  private:
   void backward_output(View<const float, 2> z, View<const float, 2> dout, View<float, 2> dz,
-                       const WeightGradients& gradients, Buffer& room) const;
+                       const WeightGradients& gradients) const;
   using Matrix = View<float, 2> (MultiHeadAttentionWeights::*)() const;
   void multiply(View<const float, 2> x, Matrix weights, const PackedWeights& packed,
                 View<float, 2> out, const Epilogue& epilogue) const;
-  View<const float, 2> plain(Matrix weights, const PackedWeights& packed, Buffer& room) const;
+  void multiply_backward(View<const float, 2> dy, Matrix weights, const PackedWeights& packed,
+                         View<float, 2> dx, bool add) const;
   void point_queries(View<float, 2> rows, Pass& pass) const;
   void point_source(View<float, 2> rows, Pass& pass) const;
   void check_cross(const char* where) const;
