@@ -55,6 +55,17 @@ class ParameterTables : public testing::TestWithParam<std::string> {
 
 TEST_P(ParameterTables, AreThoseOfTheCheckpoint) { EXPECT_NO_THROW(reader_.expect(table())); }
 
+TEST_P(ParameterTables, LeadFromARepeatedTensorToTheOneThatItCopies) {
+  const ParameterTable all = table();
+  for (const RepeatedTensor& tensor : all.repeated()) {
+    EXPECT_EQ(all.find(tensor.name), nullptr) << tensor.name;
+    EXPECT_EQ(all.find_or_repeated(tensor.name), all.find(tensor.of)) << tensor.name;
+  }
+  for (const ParameterTensor& tensor : all.tensors()) {
+    EXPECT_EQ(all.find_or_repeated(tensor.name), &tensor);
+  }
+}
+
 TEST_P(ParameterTables, HaveRowsForEveryHead) {
   for (const ParameterTensor& tensor : table().tensors()) {
     if (!tensor.heads) continue;

@@ -34,7 +34,9 @@ class GraphBuilder {
                                              .allow_unexpected = options.allow_unexpected}),
         prefix_(find_prefix(config_, reader_)) {
     if (!TaskHead::was_saved(config_, prefix_, reader_)) config_.task = Task::hidden;
-    reader_.expect(table_of(config_, prefix_, reader_));
+    table_ = table_of(config_, prefix_, reader_);
+    reader_.expect(table_);
+    for (const RepeatedTensor& tensor : table_.repeated()) reader_.copy(tensor.name, tensor.of);
   }
 
   std::vector<File> build(const fs::path& file) {
@@ -65,7 +67,7 @@ class GraphBuilder {
   /// A model of one stack, or the encoder of one of two.
   Graph one_stack(Side side) {
     Graph graph = empty_graph();
-    const Layers layers(config_, graph, reader_);
+    const Layers layers(config_, table_, graph, reader_);
     const std::vector<Extent> tokens = {"batch", "sequence"};
     const Value ids = graph.input("input_ids", Type::int64, tokens);
     Texts texts(graph, graph.input("attention_mask", Type::int64, tokens));
@@ -73,8 +75,7 @@ class GraphBuilder {
         config_.token_types > 1 ? graph.input("token_type_ids", Type::int64, tokens) : "";
     StackGraph stack(layers, side, prefix_, texts, {});
     const HiddenStates hidden{stack.build(ids, types), texts, "sequence"};
-    const bool has_output =
-        !config_.encoder_decoder() && add_task_output(layers, hidden, stack.word(), prefix_);
+    const bool has_output = !config_.encoder_decoder() && add_task_output(layers, hidden, prefix_);
     const bool has_embedding = add_sentence_output(layers, hidden, folder_);
     if (has_embedding || !has_output) add_hidden_output(layers, hidden);
     return graph;
@@ -84,7 +85,7 @@ class GraphBuilder {
   /// nothing looks: it needs no mask of its own.
   Graph decoder() {
     Graph graph = empty_graph();
-    const Layers layers(config_, graph, reader_);
+    const Layers layers(config_, table_, graph, reader_);
     const std::vector<Extent> tokens = {"batch", "decoder_sequence"};
     const Value ids = graph.input("decoder_input_ids", Type::int64, tokens);
     const Value rows =
@@ -94,7 +95,7 @@ class GraphBuilder {
                 graph.node("Expand", {graph.scalar(int64_t{1}), graph.node("Shape", {ids})}));
     StackGraph stack(layers, Side::decoder, prefix_, texts, {rows, &source});
     const HiddenStates hidden{stack.build(ids, ""), texts, "decoder_sequence"};
-    if (!add_task_output(layers, hidden, stack.word(), prefix_)) add_hidden_output(layers, hidden);
+    if (!add_task_output(layers, hidden, prefix_)) add_hidden_output(layers, hidden);
     return graph;
   }
 
@@ -102,6 +103,7 @@ class GraphBuilder {
   ModelConfig config_;
   WeightReader reader_;
   std::string prefix_;
+  ParameterTable table_;
 };
 
 /// All files that an export makes.

@@ -32,14 +32,10 @@ Value StackGraph::attend(int64_t layer, bool cross, const Value& x) {
   Texts& keys = cross ? *source_.texts : texts_;
   Projected projected = project(layer, names, s, x, cross ? source_.rows : x);
   if (config_.qk_norm && !cross) {
-    projected.q = layers_.norm(projected.q, naming_.in_layer(layer, names.query_norm), s.D);
-    projected.k = layers_.norm(projected.k, naming_.in_layer(layer, names.key_norm), s.D);
+    projected.q = layers_.norm(projected.q, naming_.in_layer(layer, names.query_norm));
+    projected.k = layers_.norm(projected.k, naming_.in_layer(layer, names.key_norm));
   }
   const Value used = attention.routing ? gates(layer, cross, *attention.routing, s.H, x) : "";
-  const LinearShape output{.outputs = s.C,
-                           .inputs = s.H * s.Dv,
-                           .bias = s.output_bias,
-                           .transposed = naming_.model().transposed};
   Value z;
   if (s.H > 0) {
     std::vector<Value> groups;  // [B, heads, N, Dv]
@@ -52,7 +48,7 @@ Value StackGraph::attend(int64_t layer, bool cross, const Value& x) {
     if (!used.empty()) z = graph_.multiply(z, graph_.unsqueeze(used, {3}));
     z = graph_.reshape(z, {0, 0, s.H * s.Dv});
   }
-  return layers_.linear(z, naming_.in_layer(layer, names.output), output);
+  return layers_.linear(z, naming_.in_layer(layer, names.output));
 }
 
 Value StackGraph::heads_of(const Value& rows, int64_t heads, int64_t width) {
@@ -62,22 +58,22 @@ Value StackGraph::heads_of(const Value& rows, int64_t heads, int64_t width) {
 StackGraph::Projected StackGraph::project(int64_t layer, const AttentionNames& names,
                                           const MultiHeadAttentionShape& s, const Value& x,
                                           const Value& source) {
-  const auto linear = linears_of(layer, s.projection_bias);
+  const auto linear = [&](const Value& rows, std::string_view name) {
+    return layers_.linear(rows, naming_.in_layer(layer, name));
+  };
   const int64_t q = s.queries(), k = s.keys(), v = s.values();
   std::vector<Value> parts(3);
   switch (naming_.model().storage) {
     case ProjectionStorage::separate:
-      parts = {linear(x, names.query, q, s.C),
-               linears_of(layer, s.projection_bias && s.key_bias)(source, names.key, k, s.Cs),
-               linears_of(layer, s.projection_bias && s.value_bias)(source, names.value, v, s.Cs)};
+      parts = {linear(x, names.query), linear(source, names.key), linear(source, names.value)};
       break;
     case ProjectionStorage::fused: {
-      const Value all = linear(x, names.query, q + k + v, s.C);
+      const Value all = linear(x, names.query);
       if (!all.empty()) parts = graph_.split(all, {q, k, v}, 2);
       break;
     }
     case ProjectionStorage::fused_per_head: {
-      const Value all = linear(x, names.query, q + k + v, s.C);
+      const Value all = linear(x, names.query);
       if (all.empty()) return {};
       parts = graph_.split(heads_of(all, s.H, 3 * s.D), {s.D, s.D, s.D}, 3);
       return {parts[0], parts[1], parts[2]};
@@ -106,7 +102,7 @@ Value StackGraph::learned_heads(const AttentionConfig& attention, const MultiHea
   q = layers_.scale(graph_.transpose(q, {0, 2, 1, 3}),
                     attention.scale.value_or(1 / std::sqrt(width)));
   Value scores = graph_.product(q, k);
-  if (!cross && relative_ != nullptr) {
+  if (!cross && config_.relative.buckets > 0) {
     scores = graph_.add(scores, relative_bias(attention));
   }
   const bool causal = !cross && stack_.causal;
@@ -132,9 +128,7 @@ Value StackGraph::gates(int64_t layer, bool cross, const RoutingConfig& routing,
                         const Value& x) {
   const int64_t R = std::ssize(routing.heads);
   const Value p =
-      graph_.node("Softmax",
-                  {layers_.linear(x, naming_.in_layer(layer, router_name(cross)),
-                                  {.outputs = R, .inputs = config_.width, .bias = false})},
+      graph_.node("Softmax", {layers_.linear(x, naming_.in_layer(layer, router_name(cross)))},
                   {{"axis", int64_t{-1}}});
   const Value zeros = layers_.scale(p, 0);
   const auto [largest, indices] = graph_.largest(p, routing.active);
@@ -161,7 +155,8 @@ Value StackGraph::relative_bias(const AttentionConfig& attention) {
         graph_.node("Clip", {texts_.distances(), graph_.scalar(-reach), graph_.scalar(reach)});
     const Value bucket =
         graph_.gather(graph_.list(wide(buckets)), graph_.add(near, graph_.scalar(reach)), 0);
-    biases_ = graph_.transpose(graph_.gather(layers_.weight(*relative_), bucket, 0), {2, 0, 1});
+    const std::string table = naming_.full(naming_.stack().relative_bias) + ".weight";
+    biases_ = graph_.transpose(graph_.gather(layers_.weight(table), bucket, 0), {2, 0, 1});
   }
   if (is_identity(attention.heads, stack_.heads)) return biases_;
   return graph_.gather(biases_, graph_.list(wide(attention.heads)), 0);

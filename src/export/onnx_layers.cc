@@ -9,25 +9,29 @@ Value sum(Graph& graph, const Value& a, const Value& b) {
   return a.empty() ? b : b.empty() ? a : graph.add(a, b);
 }
 
-Value Layers::linear(const Value& x, const std::string& name, const LinearShape& shape) const {
-  const TensorInfo& matrix = shape.transposed
-                                 ? reader_.take(name + ".weight", {shape.inputs, shape.outputs})
-                                 : reader_.take(name + ".weight", {shape.outputs, shape.inputs});
-  const TensorInfo* const bias =
-      shape.bias ? &reader_.take(name + ".bias", {shape.outputs}) : nullptr;
-  if (shape.outputs == 0) return {};
-  const Value product =
-      shape.inputs == 0 ? "" : graph_.product(x, weight(matrix, !shape.transposed));
-  return sum(graph_, product, bias == nullptr ? "" : weight(*bias));
+Value Layers::weight(const std::string& name, bool transposed) const {
+  const ParameterTensor* const tensor = table_.find_or_repeated(name);
+  if (tensor == nullptr) return {};
+  const TensorInfo& stored = reader_.take(tensor->name, tensor->shape);
+  reader_.check_finite(stored);
+  return graph_.weight(reader_.files(), stored, transposed);
 }
 
-Value Layers::norm(const Value& x, const std::string& name, int64_t width) const {
-  const TensorInfo& gain = reader_.take(name + ".weight", {width});
-  const TensorInfo* const bias =
-      config_.norm == NormKind::layer ? &reader_.take(name + ".bias", {width}) : nullptr;
+Value Layers::linear(const Value& x, const std::string& name) const {
+  const ParameterTensor& matrix = *table_.find(name + ".weight");
+  const int64_t outputs = matrix.shape[matrix.transposed ? 1 : 0];
+  const int64_t inputs = matrix.shape[matrix.transposed ? 0 : 1];
+  if (outputs == 0) return {};
+  const Value product =
+      inputs == 0 ? "" : graph_.product(x, weight(matrix.name, !matrix.transposed));
+  return sum(graph_, product, weight(name + ".bias"));
+}
+
+Value Layers::norm(const Value& x, const std::string& name) const {
   if (x.empty()) return {};
-  if (bias != nullptr) {
-    return graph_.node("LayerNormalization", {x, weight(gain), weight(*bias)},
+  const std::string gain = name + ".weight";
+  if (config_.norm == NormKind::layer) {
+    return graph_.node("LayerNormalization", {x, weight(gain), weight(name + ".bias")},
                        {{"axis", int64_t{-1}}, {"epsilon", config_.epsilon}});
   }
   const Value squares =

@@ -93,8 +93,7 @@ Value normalized(Graph& graph, const Value& x) {
 
 }  // namespace
 
-bool add_task_output(const Layers& layers, const HiddenStates& hidden, const TensorInfo& word,
-                     const std::string& prefix) {
+bool add_task_output(const Layers& layers, const HiddenStates& hidden, const std::string& prefix) {
   const ModelConfig& config = layers.config();
   Graph& graph = layers.graph();
   const TaskNames names = task_names(config, prefix);
@@ -105,31 +104,15 @@ bool add_task_output(const Layers& layers, const HiddenStates& hidden, const Ten
     x = hidden.texts.at(names.rows == TaskRows::first ? Texts::End::first : Texts::End::last, x);
   }
   x = layers.scale(x, config.output_scale);
-  int64_t width = config.width;
   for (const TaskStep& step : names.steps) {
-    // The last step before a tied output leads to the width of the embedding.
-    const int64_t next = names.tied ? config.embedding_width : width;
-    x = layers.linear(x, step.dense, {.outputs = next, .inputs = width});
-    x = layers.activate(x, step.activation);
-    if (!step.norm.empty()) x = layers.norm(x, step.norm, next);
-    width = next;
+    x = layers.activate(layers.linear(x, step.dense), step.activation);
+    if (!step.norm.empty()) x = layers.norm(x, step.norm);
   }
-  WeightReader& reader = layers.reader();
-  const int64_t outputs = outputs_of(config);
-  const OutputTensors tensors = output_tensors(
-      config, names, [&](const std::string& name) { return reader.has(name); }, false);
-  if (tensors.tied) reader.copy(tensors.weight, word.name);
-  if (!tensors.beside_bias.empty()) {
-    reader.copy(tensors.beside_bias, tensors.same_as_bias ? tensors.bias : "");
-  }
+  const std::string own = names.output + ".weight", beside = names.output + ".bias";
   // A tied matrix is in the graph already, as the embedding.
-  const Value matrix = tensors.tied
-                           ? graph.transpose(layers.weight(word), {1, 0})
-                           : layers.weight(reader.take(tensors.weight, {outputs, width}), true);
-  const std::vector<int64_t> bias_shape =
-      tensors.bias_is_buffer ? std::vector<int64_t>{1, outputs} : std::vector<int64_t>{outputs};
-  const Value bias =
-      tensors.bias.empty() ? "" : layers.weight(reader.take(tensors.bias, bias_shape));
+  const Value matrix =
+      layers.has(own) ? layers.weight(own, true) : graph.transpose(layers.weight(own), {1, 0});
+  const Value bias = layers.weight(layers.has(beside) ? beside : names.bias);
   name_scores(layers, hidden, names, sum(graph, graph.product(x, matrix), bias));
   return true;
 }

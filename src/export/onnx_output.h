@@ -16,10 +16,8 @@ struct HiddenStates {
   std::string tokens{};  // the name of the extent N
 };
 
-/// The output of the task, or nothing; `word` is the embedding that it may be tied to, `prefix` the
-/// base model's. False: the model has none.
-bool add_task_output(const Layers& layers, const HiddenStates& hidden, const TensorInfo& word,
-                     const std::string& prefix);
+/// The output of the task, or nothing; `prefix` is the base model's. False: the model has none.
+bool add_task_output(const Layers& layers, const HiddenStates& hidden, const std::string& prefix);
 
 void add_hidden_output(const Layers& layers, const HiddenStates& hidden);
 

@@ -9,17 +9,6 @@
 #include "model/layers.h"
 
 namespace headwise::onnx {
-namespace {
-
-const TensorInfo& take_word(const ModelConfig& config, Side side, const StackNaming& naming,
-                            WeightReader& reader) {
-  const WordTensor word =
-      word_tensor(config, naming, [&](const std::string& name) { return reader.has(name); });
-  if (word.shared()) reader.copy(word.copy, word.name);
-  return reader.take(word.name, {stack_vocabulary(config, side), config.embedding_width});
-}
-
-}  // namespace
 
 StackGraph::StackGraph(Layers layers, Side side, const std::string& prefix, Texts& texts,
                        Source source)
@@ -30,12 +19,7 @@ StackGraph::StackGraph(Layers layers, Side side, const std::string& prefix, Text
       stack_(stack_config(config_, side)),
       naming_(config_, side, prefix),
       texts_(texts),
-      source_(std::move(source)),
-      word_(take_word(config_, side, naming_, layers.reader())) {
-  if (config_.relative.buckets == 0) return;
-  relative_ = &layers.reader().take(naming_.full(naming_.stack().relative_bias) + ".weight",
-                                    {config_.relative.buckets, stack_.heads});
-}
+      source_(std::move(source)) {}
 
 Value StackGraph::build(const Value& ids, const Value& types) {
   graph_.enter("embeddings");
@@ -43,7 +27,7 @@ Value StackGraph::build(const Value& ids, const Value& types) {
   for (int64_t layer = 0; layer < stack_.layers(); ++layer) x = block(layer, x);
   graph_.enter("final");
   if (naming_.stack().final_norm.empty()) return x;
-  return layers_.norm(x, naming_.full(naming_.stack().final_norm), config_.width);
+  return layers_.norm(x, naming_.full(naming_.stack().final_norm));
 }
 
 /// The rows of the table of positions. RoBERTa counts from pad + 1, and padding inside a text has
@@ -59,19 +43,15 @@ Value StackGraph::position_rows(const Value& ids) {
 }
 
 Value StackGraph::embed(const Value& ids, const Value& types) {
-  const int64_t E = config_.embedding_width;
-  WeightReader& reader = layers_.reader();
-  Value x = layers_.scale(graph_.gather(layers_.weight(word_), ids, 0), config_.embedding_scale);
+  const std::string word = naming_.full(naming_.stack().word) + ".weight";
+  Value x = layers_.scale(graph_.gather(layers_.weight(word), ids, 0), config_.embedding_scale);
   const std::string position = naming_.full(naming_.stack().position) + ".weight";
-  const int64_t P = config_.max_positions;
   if (config_.positions == PositionKind::learned) {
-    const TensorInfo& table = reader.take(position, {P + config_.position_offset, E});
-    x = graph_.add(x, graph_.gather(layers_.weight(table), position_rows(ids), 0));
+    x = graph_.add(x, graph_.gather(layers_.weight(position), position_rows(ids), 0));
   } else if (config_.positions == PositionKind::sinusoidal) {
-    Value table;
-    if (reader.has(position)) {
-      table = layers_.weight(reader.take(position, {P, config_.width}));
-    } else {
+    Value table = layers_.weight(position);
+    if (table.empty()) {
+      const int64_t P = config_.max_positions;
       std::vector<float> rows(P * config_.width);
       std::vector<int32_t> all(P);
       std::iota(all.begin(), all.end(), 0);
@@ -83,20 +63,18 @@ Value StackGraph::embed(const Value& ids, const Value& types) {
   }
   const WeightNames& names = naming_.model();
   if (config_.token_types > 0) {
-    const Value table = layers_.weight(
-        reader.take(naming_.full(names.token_type) + ".weight", {config_.token_types, E}));
+    const Value table = layers_.weight(naming_.full(names.token_type) + ".weight");
     x = graph_.add(x, types.empty() ? table : graph_.gather(table, types, 0));
   }
-  if (config_.embedding_norm) x = layers_.norm(x, naming_.full(names.embedding_norm), E);
-  if (E == config_.width) return x;
-  return layers_.linear(x, naming_.full(names.embedding_projection),
-                        {.outputs = config_.width, .inputs = E, .transposed = names.transposed});
+  if (config_.embedding_norm) x = layers_.norm(x, naming_.full(names.embedding_norm));
+  if (config_.embedding_width == config_.width) return x;
+  return layers_.linear(x, naming_.full(names.embedding_projection));
 }
 
 template <class F>
 Value StackGraph::residual(int64_t layer, std::string_view norm, const Value& x, const F& f) {
   const auto normed = [&](const Value& rows) {
-    return layers_.norm(rows, naming_.in_layer(layer, norm), config_.width);
+    return layers_.norm(rows, naming_.in_layer(layer, norm));
   };
   if (config_.norm_place == NormPlace::before) return sum(graph_, x, f(normed(x)));
   return normed(sum(graph_, x, f(x)));
@@ -104,16 +82,17 @@ Value StackGraph::residual(int64_t layer, std::string_view norm, const Value& x,
 
 Value StackGraph::feed_forward(int64_t layer, const Value& x) {
   const StackNames& names = naming_.stack();
-  const int64_t C = config_.width, F = stack_.intermediate;
-  const auto linear = linears_of(layer, config_.feed_forward_bias);
-  Value hidden = linear(x, config_.glu ? names.glu_up : names.up, F, C);
+  const auto linear = [&](const Value& rows, std::string_view name) {
+    return layers_.linear(rows, naming_.in_layer(layer, name));
+  };
+  Value hidden = linear(x, config_.glu ? names.glu_up : names.up);
   if (config_.glu) {
-    const Value gate = layers_.activate(linear(x, names.gate, F, C), config_.activation);
+    const Value gate = layers_.activate(linear(x, names.gate), config_.activation);
     hidden = graph_.multiply(gate, hidden);
   } else {
     hidden = layers_.activate(hidden, config_.activation);
   }
-  return linear(hidden, names.down, C, F);
+  return linear(hidden, names.down);
 }
 
 Value StackGraph::block(int64_t layer, const Value& x) {
@@ -132,8 +111,7 @@ Value StackGraph::block(int64_t layer, const Value& x) {
   };
   Value y = residual(layer, names.self.norm, x, attend_self);
   if (config_.parallel) {
-    const Value from =
-        layers_.norm(x, naming_.in_layer(layer, names.feed_forward_norm), config_.width);
+    const Value from = layers_.norm(x, naming_.in_layer(layer, names.feed_forward_norm));
     return graph_.add(y, feed(from));
   }
   if (!stack_.cross.empty()) y = residual(layer, names.cross.norm, y, attend_cross);

@@ -26,8 +26,6 @@ class StackGraph {
   /// The last hidden states [B, N, C] of ids [B, N]; of token types if the model has several.
   Value build(const Value& ids, const Value& types);
 
-  const TensorInfo& word() const { return word_; }
-
  private:
   struct Projected {
     Value q, k, v;  // [B, N, heads, width], or nothing
@@ -37,18 +35,6 @@ class StackGraph {
   Value position_rows(const Value& ids);
   Value block(int64_t layer, const Value& x);
   Value feed_forward(int64_t layer, const Value& x);
-
-  /// linear(rows, name, outputs, inputs): a product with a matrix of the layer.
-  auto linears_of(int64_t layer, bool bias) {
-    return [this, layer, bias](const Value& rows, std::string_view name, int64_t outputs,
-                               int64_t inputs) {
-      return layers_.linear(rows, naming_.in_layer(layer, name),
-                            {.outputs = outputs,
-                             .inputs = inputs,
-                             .bias = bias,
-                             .transposed = naming_.model().transposed});
-    };
-  }
 
   template <class F>
   Value residual(int64_t layer, std::string_view norm, const Value& x, const F& f);
@@ -78,10 +64,8 @@ class StackGraph {
   StackNaming naming_;
   Texts& texts_;
   Source source_;
-  const TensorInfo& word_;
-  const TensorInfo* relative_ = nullptr;  // table of biases [buckets, heads], or none
-  Value cosines_, sines_;                 // [B, N, 1, half of the turned columns]
-  Value biases_;  // [H, N, N] of relative distances, of all heads of the architecture
+  Value cosines_, sines_;  // [B, N, 1, half of the turned columns]
+  Value biases_;           // [H, N, N] of relative distances, of all heads of the architecture
 };
 
 }  // namespace headwise::onnx

@@ -81,7 +81,8 @@ class TableBuilder {
   void add_linear(const std::string& name, int64_t outputs, int64_t inputs, double std, bool bias,
                   bool transposed) {
     add(name + ".weight", transposed ? std::vector{inputs, outputs} : std::vector{outputs, inputs},
-        Init::normal(std));
+        Init::normal(std))
+        .transposed = transposed;
     if (bias) add(name + ".bias", {outputs});
   }
 
@@ -203,10 +204,13 @@ class TableBuilder {
 
   /// A matrix whose other axis has the model's width; `heads` as nn.Linear has it.
   void add_head_matrix(const std::string& name, HeadTensor heads, double std) {
-    if (family_of(config_).names.transposed) heads.axis = 1 - heads.axis;
+    const bool transposed = family_of(config_).names.transposed;
+    if (transposed) heads.axis = 1 - heads.axis;
     std::vector<int64_t> shape(2, config_.width);
     shape[heads.axis] = extent(heads);
-    add(name + ".weight", std::move(shape), Init::normal(std)).heads = std::move(heads);
+    ParameterTensor& tensor = add(name + ".weight", std::move(shape), Init::normal(std));
+    tensor.heads = std::move(heads);
+    tensor.transposed = transposed;
   }
 
   static int64_t extent(const HeadTensor& heads) {
@@ -277,6 +281,11 @@ bool ParameterTable::is_unused(std::string_view name) const { return ends_with(n
 const ParameterTensor* ParameterTable::find(std::string_view name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+const ParameterTensor* ParameterTable::find_or_repeated(std::string_view name) const {
+  const auto repeated = std::ranges::find(repeated_, name, &RepeatedTensor::name);
+  return find(repeated == repeated_.end() ? name : repeated->of);
 }
 
 }  // namespace headwise

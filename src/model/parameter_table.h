@@ -25,6 +25,7 @@ struct ParameterTensor {
   std::optional<HeadTensor> heads{};        // none: no part of it belongs to a head
   std::optional<int64_t> output_bias_of{};  // the attention, among attention_sites
   bool of_output = false;                   // of the output layer
+  bool transposed = false;                  // a matrix stored as [inputs, outputs]
 };
 
 /// A tensor that a checkpoint may have, and that says again what another one says.
@@ -56,6 +57,8 @@ class ParameterTable {
 
   /// Null: the model has no such tensor.
   const ParameterTensor* find(std::string_view name) const;
+  /// The same; for the name of a repeated tensor, the one that it copies.
+  const ParameterTensor* find_or_repeated(std::string_view name) const;
 
  private:
   friend class TableBuilder;
