@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <vector>
 
 #include "headwise/core/error.h"
@@ -24,39 +22,21 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kMostLayers = 4096, kWidest = 1 << 20, kMostPositions = 1 << 16;
 
-struct Architecture {
-  std::vector<TrainTask> tasks;
-  const char* activation;
-};
-
-const std::map<std::string, Architecture>& architectures() {
-  using enum TrainTask;
-  static const std::map<std::string, Architecture> known = {
-      {"bert", {{masked_lm, classification, similarity}, "gelu"}},
-      {"gpt2", {{causal_lm, classification}, "gelu_new"}},
-      {"llama", {{causal_lm, classification}, "silu"}},
-      {"marian", {{translation}, "relu"}},
-  };
-  return known;
-}
-
-const Architecture& check_architecture(const JsonObject& model, TrainTask task) {
-  const std::string& name = model.text("architecture");
-  const auto found = architectures().find(name);
-  std::vector<std::string> fit;
-  for (const auto& [other, architecture] : architectures()) {
-    if (std::ranges::find(architecture.tasks, task) != architecture.tasks.end()) {
-      fit.push_back(other);
-    }
+const Family& check_architecture(const JsonObject& model, TrainTask task) {
+  const Family* const found = find_family(model.text("architecture"));
+  std::vector<std::string_view> fit;
+  for (const Family& family : families()) {
+    const std::vector<Task>& tasks = family.new_model.tasks;
+    if (std::ranges::find(tasks, task_of(task)) != tasks.end()) fit.push_back(family.type);
   }
-  if (found == architectures().end() || std::ranges::find(fit, name) == fit.end()) {
+  const bool known = found != nullptr && !found->new_model.tasks.empty();
+  if (!known || std::ranges::find(fit, found->type) == fit.end()) {
     model.refuse("architecture",
-                 found == architectures().end()
-                     ? "the architecture of a new model is not known"
-                     : fmt::format("the architecture does not do {}", to_string(task)),
+                 known ? fmt::format("the architecture does not do {}", to_string(task))
+                       : "the architecture of a new model is not known",
                  fmt::format("{}, for {}", fmt::join(fit, " or "), to_string(task)));
   }
-  return found->second;
+  return *found;
 }
 
 /// A field that is one number, one per layer, or either of them for each kind of attention.
@@ -154,141 +134,6 @@ int64_t layers_of(const JsonObject& model, const char* kind) {
   return both.integer(kind, 1, kMostLayers);
 }
 
-bool is_plain(const std::vector<HeadSettings>& layers, int64_t width, bool own_width,
-              bool grouped) {
-  return std::ranges::all_of(layers, [&](const HeadSettings& layer) {
-    return layer == layers.front() && layer.value_dim == layer.head_dim &&
-           (own_width || layer.heads * layer.head_dim == width) &&
-           (grouped || layer.kv_heads == layer.heads);
-  });
-}
-
-/// What the architecture's own field says of heads that stand elsewhere: a number that it takes.
-int64_t stated_heads(const std::vector<HeadSettings>& layers, int64_t width) {
-  return width % layers.front().heads == 0 ? layers.front().heads : 1;
-}
-
-void set_optional(ordered_json& config, const char* name, const std::optional<int32_t>& id) {
-  config[name] = id ? ordered_json(*id) : ordered_json();
-}
-
-/// Adds one kind of attention to "headwise".
-void add_own(ordered_json& config, const char* prefix, const std::vector<HeadSettings>& layers) {
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    const HeadSettings& own = layers[layer];
-    config["headwise"]["attention"][fmt::format("{}L{}", prefix, layer)] = {
-        {"heads", own.heads},
-        {"kv_heads", own.kv_heads},
-        {"head_dim", own.head_dim},
-        {"value_dim", own.value_dim}};
-  }
-}
-
-void write_bert(ordered_json& config, const ScratchSettings& s, const ScratchContext& context) {
-  config["hidden_size"] = s.width;
-  config["num_hidden_layers"] = s.encoder.size();
-  config["num_attention_heads"] = stated_heads(s.encoder, s.width);
-  config["intermediate_size"] = s.feed_forward;
-  config["hidden_act"] = s.activation;
-  config["max_position_embeddings"] = s.positions;
-  config["type_vocab_size"] = 2;
-  config["layer_norm_eps"] = 1e-12;
-  set_optional(config, "pad_token_id", context.special.pad);
-  if (!is_plain(s.encoder, s.width, false, false)) add_own(config, "", s.encoder);
-}
-
-void write_gpt2(ordered_json& config, const ScratchSettings& s, const ScratchContext& context) {
-  config["n_embd"] = s.width;
-  config["n_layer"] = s.decoder.size();
-  config["n_head"] = stated_heads(s.decoder, s.width);
-  config["n_inner"] = s.feed_forward;
-  config["activation_function"] = s.activation;
-  config["n_positions"] = s.positions;
-  config["layer_norm_epsilon"] = 1e-5;
-  set_optional(config, "bos_token_id", context.special.bos);
-  set_optional(config, "eos_token_id", context.special.eos);
-  set_optional(config, "pad_token_id", context.special.pad);
-  if (!is_plain(s.decoder, s.width, false, false)) add_own(config, "", s.decoder);
-}
-
-void write_llama(ordered_json& config, const ScratchSettings& s, const ScratchContext& context) {
-  const bool plain = is_plain(s.decoder, s.width, true, true);
-  config["hidden_size"] = s.width;
-  config["num_hidden_layers"] = s.decoder.size();
-  config["num_attention_heads"] = s.decoder.front().heads;
-  config["num_key_value_heads"] = s.decoder.front().kv_heads;
-  config["head_dim"] = s.decoder.front().head_dim;
-  config["intermediate_size"] = s.feed_forward;
-  config["hidden_act"] = s.activation;
-  config["max_position_embeddings"] = s.positions;
-  config["rms_norm_eps"] = 1e-6;
-  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
-  config["attention_bias"] = false;
-  config["mlp_bias"] = false;
-  set_optional(config, "bos_token_id", context.special.bos);
-  set_optional(config, "eos_token_id", context.special.eos);
-  set_optional(config, "pad_token_id", context.special.pad);
-  if (!plain) add_own(config, "", s.decoder);
-}
-
-void write_marian(ordered_json& config, const ScratchSettings& s, const ScratchContext& context) {
-  config["is_encoder_decoder"] = true;
-  config["d_model"] = s.width;
-  config["encoder_layers"] = s.encoder.size();
-  config["decoder_layers"] = s.decoder.size();
-  config["encoder_attention_heads"] = stated_heads(s.encoder, s.width);
-  config["decoder_attention_heads"] = stated_heads(s.decoder, s.width);
-  config["encoder_ffn_dim"] = s.feed_forward;
-  config["decoder_ffn_dim"] = s.feed_forward;
-  config["activation_function"] = s.activation;
-  config["max_position_embeddings"] = s.positions;
-  config["decoder_vocab_size"] = context.vocabulary;
-  config["scale_embedding"] = true;
-  config["share_encoder_decoder_embeddings"] = true;
-  config["static_position_embeddings"] = true;
-  config["init_std"] =
-      1 / std::sqrt(static_cast<double>(s.width));  // words are as long as positions
-  set_optional(config, "pad_token_id", context.special.pad);
-  set_optional(config, "decoder_start_token_id", context.special.pad);
-  set_optional(config, "eos_token_id", context.special.eos);
-  set_optional(config, "forced_eos_token_id", context.special.eos);
-  config["bos_token_id"] = nullptr;
-  if (!is_plain(s.encoder, s.width, false, false)) add_own(config, "enc.", s.encoder);
-  if (!is_plain(s.decoder, s.width, false, false) || s.cross != s.decoder) {
-    add_own(config, "dec.", s.decoder);
-    add_own(config, "cross.", s.cross);
-  }
-}
-
-struct Writer {
-  const char* classes;  // how the names of its classes begin
-  void (*write)(ordered_json&, const ScratchSettings&, const ScratchContext&);
-};
-
-const std::map<std::string, Writer>& writers() {
-  static const std::map<std::string, Writer> all = {{"bert", {"Bert", write_bert}},
-                                                    {"gpt2", {"GPT2", write_gpt2}},
-                                                    {"llama", {"Llama", write_llama}},
-                                                    {"marian", {"Marian", write_marian}}};
-  return all;
-}
-
-std::string class_ending(const std::string& architecture, TrainTask task) {
-  switch (task) {
-    case TrainTask::causal_lm:
-      return architecture == "gpt2" ? "LMHeadModel" : "ForCausalLM";
-    case TrainTask::masked_lm:
-      return "ForMaskedLM";
-    case TrainTask::classification:
-      return "ForSequenceClassification";
-    case TrainTask::similarity:
-      return "Model";
-    case TrainTask::translation:
-      return "MTModel";
-  }
-  return "";
-}
-
 /// Checks them against the heads that the other fields say.
 void read_patterns_and_routing(const JsonObject& model, TrainTask task, ScratchSettings& s) {
   const HeadFields given{.fixed = model.optional_object("fixed"),
@@ -324,7 +169,8 @@ struct WeightCount {
 };
 
 /// Weights of a new model, without biases and norms, part by part.
-std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSettings& s) {
+std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSettings& s,
+                                       bool glu) {
   const auto width = static_cast<double>(s.width);
   double attention = 0;
   for (const auto* layers : {&s.encoder, &s.decoder, &s.cross}) {
@@ -337,7 +183,7 @@ std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSet
     }
   }
   const auto blocks = static_cast<double>(s.encoder.size() + s.decoder.size());
-  const double matrices = s.architecture == "llama" ? 3 : 2;
+  const double matrices = glu ? 3 : 2;
   const char* const inside = model.has("feed_forward") ? "feed_forward" : "hidden_size";
   return {{attention, model.has("head_dim") ? "head_dim" : "hidden_size"},
           {blocks * matrices * width * static_cast<double>(s.feed_forward), inside},
@@ -347,9 +193,9 @@ std::vector<WeightCount> count_weights(const JsonObject& model, const ScratchSet
 
 /// Training holds a weight, its gradient and two moments of AdamW, in float32. Throws Error if that
 /// is more than the memory of the machine.
-void check_memory(const JsonObject& model, const ScratchSettings& s) {
+void check_memory(const JsonObject& model, const ScratchSettings& s, bool glu) {
   constexpr double kBytesPerWeight = 16;
-  const std::vector<WeightCount> parts = count_weights(model, s);
+  const std::vector<WeightCount> parts = count_weights(model, s, glu);
   double weights = 0;
   for (const WeightCount& part : parts) weights += part.weights;
   const double memory =
@@ -365,51 +211,73 @@ void check_memory(const JsonObject& model, const ScratchSettings& s) {
 
 }  // namespace
 
+Task task_of(TrainTask task) {
+  switch (task) {
+    case TrainTask::causal_lm:
+      return Task::causal_lm;
+    case TrainTask::masked_lm:
+      return Task::masked_lm;
+    case TrainTask::classification:
+      return Task::classify;
+    case TrainTask::similarity:
+      return Task::hidden;
+    case TrainTask::translation:
+      return Task::seq2seq_lm;
+  }
+  return Task::hidden;
+}
+
 ScratchSettings read_scratch(const JsonObject& model, TrainTask task) {
   model.only({"architecture", "hidden_size", "layers", "heads", "head_dim", "value_dim", "kv_heads",
               "feed_forward", "max_position_embeddings", "vocab_size", "activation", "fixed",
               "routing", "init"});
-  const Architecture& architecture = check_architecture(model, task);
-  ScratchSettings s{.architecture = model.text("architecture"),
-                    .width = model.integer("hidden_size", 1, kWidest)};
+  const Family& family = check_architecture(model, task);
+  ScratchSettings s;
+  s.architecture = family.type;
+  s.width = model.integer("hidden_size", 1, kWidest);
   s.feed_forward = model.optional_integer("feed_forward", 1, kWidest).value_or(4 * s.width);
   s.positions = model.optional_integer("max_position_embeddings", 1, kMostPositions).value_or(512);
   s.vocabulary = model.optional_integer("vocab_size", 300, 1 << 20).value_or(8000);
-  s.activation = model.optional_text("activation").value_or(architecture.activation);
+  s.activation =
+      model.optional_text("activation").value_or(std::string(family.new_model.activation));
   if (!find_activation(s.activation)) {
     model.refuse("activation", "the activation function is not known",
                  "relu, gelu, gelu_new, silu or tanh");
   }
-  if (s.architecture == "marian") {
-    if (s.width % 2 != 0) {
-      model.refuse("hidden_size", "sinusoidal positions come in pairs of columns", "an even width");
-    }
+  if (family.new_model.positions == PositionKind::sinusoidal && s.width % 2 != 0) {
+    model.refuse("hidden_size", "sinusoidal positions come in pairs of columns", "an even width");
+  }
+  const bool has_encoder = !family.names.encoder.layer.empty();
+  const bool has_decoder = !family.names.decoder.layer.empty();
+  if (has_encoder && has_decoder) {
     const int64_t encoder = layers_of(model, "encoder"), decoder = layers_of(model, "decoder");
     s.encoder = read_heads(model, s.width, encoder, "encoder");
     s.decoder = read_heads(model, s.width, decoder, "decoder");
     s.cross = read_heads(model, s.width, decoder, "cross");
   } else {
-    auto& layers = s.architecture == "bert" ? s.encoder : s.decoder;
+    auto& layers = has_encoder ? s.encoder : s.decoder;
     layers = read_heads(model, s.width, layers_of(model, nullptr), nullptr);
-    if (s.architecture == "llama") check_rotary(model, layers);
   }
+  if (family.new_model.positions == PositionKind::rotary) check_rotary(model, s.decoder);
   if (const auto init = model.optional_object("init")) {
     init->only({"same"});
     s.same_heads = init->optional_boolean("same").value_or(false);
   }
-  check_memory(model, s);
+  check_memory(model, s, family.new_model.glu);
   read_patterns_and_routing(model, task, s);
   return s;
 }
 
 std::string scratch_config(const ScratchSettings& settings, const ScratchContext& context) {
-  const Writer& writer = writers().at(settings.architecture);
+  const Family& family = *find_family(settings.architecture);
+  NewModelSizes sizes = settings;
+  sizes.vocabulary = context.vocabulary;
   ordered_json config;
-  config["architectures"] =
-      ordered_json::array({writer.classes + class_ending(settings.architecture, context.task)});
+  config["architectures"] = ordered_json::array(
+      {fmt::format("{}{}", family.name, class_for(family, task_of(context.task))->ending)});
   config["model_type"] = settings.architecture;
   config["vocab_size"] = context.vocabulary;
-  writer.write(config, settings, context);
+  family.new_model.write(config, sizes, context.special);
   config["tie_word_embeddings"] = true;
   config["dtype"] = "float32";
   for (size_t id = 0; id < context.labels.size(); ++id) {

@@ -10,6 +10,9 @@
 
 namespace headwise {
 
+/// The task of the model that is trained.
+Task task_of(TrainTask task);
+
 /// Throws Error, naming the field, for sizes that do not go together.
 ScratchSettings read_scratch(const JsonObject& model, TrainTask task);
 

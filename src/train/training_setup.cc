@@ -59,22 +59,6 @@ std::vector<fs::path> files_beside(const TrainSettings& settings, const fs::path
   return names;
 }
 
-Task task_of(TrainTask task) {
-  switch (task) {
-    case TrainTask::causal_lm:
-      return Task::causal_lm;
-    case TrainTask::masked_lm:
-      return Task::masked_lm;
-    case TrainTask::classification:
-      return Task::classify;
-    case TrainTask::similarity:
-      return Task::hidden;
-    case TrainTask::translation:
-      return Task::seq2seq_lm;
-  }
-  return Task::hidden;
-}
-
 Documents documents_of(const TrainSettings& settings) {
   return settings.task == TrainTask::causal_lm && !settings.data.document_lines ? Documents::files
                                                                                 : Documents::lines;

@@ -131,6 +131,20 @@ struct ModelConfig {
   bool encoder_decoder() const { return encoder.layers() > 0 && decoder.layers() > 0; }
 };
 
+/// The heads of one attention of a new model.
+struct HeadSettings {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
+  bool operator==(const HeadSettings&) const = default;
+};
+
+/// The sizes of a new model. The layers of an architecture with one stack are `encoder` (bert) or
+/// `decoder` (gpt2, llama).
+struct NewModelSizes {
+  int64_t width = 0, feed_forward = 0, positions = 0, vocabulary = 0;
+  std::string activation{};
+  std::vector<HeadSettings> encoder{}, decoder{}, cross{};  // per layer
+};
+
 struct ConfigOptions {
   std::set<std::string> ignore_fields{};  // fields the caller knows to be harmless
 };

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/model/config.h"
 #include "headwise/train/trainable_model.h"
 
 namespace headwise {
@@ -16,27 +17,16 @@ namespace headwise {
 enum class TrainTask { causal_lm, masked_lm, classification, similarity, translation };
 std::string_view to_string(TrainTask task);  // as the settings say it
 
-/// The heads of one attention of a new model.
-struct HeadSettings {
-  int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
-  bool operator==(const HeadSettings&) const = default;
-};
-
 /// A mixture of heads: `shared` heads for every row, and `active` ones of the others.
 struct RoutingSettings {
   int64_t shared = 0, active = 0;
   double balance = 0.01;  // weight of the loss that spreads rows over heads
 };
 
-/// A new model. The layers of an architecture with one stack are `encoder` (bert) or `decoder`
-/// (gpt2, llama).
-struct ScratchSettings {
+/// A new model. Its vocabulary is the largest: small texts have fewer tokens.
+struct ScratchSettings : NewModelSizes {
   std::string architecture{};  // bert, gpt2, llama or marian
-  int64_t width = 0, feed_forward = 0, positions = 0;
-  int64_t vocabulary = 0;  // at most; small texts have fewer tokens
-  std::string activation{};
-  std::vector<HeadSettings> encoder{}, decoder{}, cross{};  // per layer
-  bool same_heads = false;  // all heads of a layer begin with the same weights
+  bool same_heads = false;     // all heads of a layer begin with the same weights
   std::vector<std::pair<std::string, std::string>> fixed{};  // "L0.H0", "previous"
   std::optional<RoutingSettings> routing{};
 };
@@ -92,7 +82,7 @@ struct TrainSettings {
   OptimizerSettings optimizer{};
   ScheduleSettings schedule{};
   float dropout = 0.1f, attention_dropout = 0, head_dropout = 0, label_smoothing = 0;
-  std::optional<LearnedGates> gates{};  // none: all heads stay open
+  std::optional<LearnedGates> gates{};  // none: all gates are 1
   int64_t log_heads_every = 0;          // steps; 0: never
   std::vector<std::string> freeze{};    // "embeddings", "head", "L0", "enc.L1", "cross.L0"
   EvaluateSettings evaluate{};

@@ -1,6 +1,9 @@
 // BERT.
 #include "model/families/bert.h"
 
+#include <nlohmann/json.hpp>
+
+#include "model/families/new_model.h"
 #include "model/families/output_layers.h"
 #include "model/families/stack_fields.h"
 
@@ -35,6 +38,20 @@ TaskNames bert_classifier(const ModelConfig&, const std::string& prefix) {
 
 TaskNames bert_next_sentence(const ModelConfig&, const std::string& prefix) {
   return bert_pooled(prefix, "cls.seq_relationship");
+}
+
+void write_new_bert(nlohmann::ordered_json& json, const NewModelSizes& sizes,
+                    const Tokenizer::SpecialTokens& special) {
+  json["hidden_size"] = sizes.width;
+  json["num_hidden_layers"] = sizes.encoder.size();
+  json["num_attention_heads"] = stated_heads(sizes.encoder, sizes.width);
+  json["intermediate_size"] = sizes.feed_forward;
+  json["hidden_act"] = sizes.activation;
+  json["max_position_embeddings"] = sizes.positions;
+  json["type_vocab_size"] = 2;
+  json["layer_norm_eps"] = 1e-12;
+  write_token(json, "pad_token_id", special.pad);
+  if (!fields_describe({}, sizes.encoder, sizes.width)) write_own_heads(json, "", sizes.encoder);
 }
 
 }  // namespace
@@ -84,7 +101,11 @@ Family bert_family() {
           .names = bert_names("bert."),
           .buffers = {kPositionIds},
           .unused = {"pooler.dense.weight", "pooler.dense.bias", "cls.seq_relationship.weight",
-                     "cls.seq_relationship.bias"}};
+                     "cls.seq_relationship.bias"},
+          .new_model = {.tasks = {Task::masked_lm, Task::classify, Task::hidden},
+                        .activation = "gelu",
+                        .positions = PositionKind::learned,
+                        .write = write_new_bert}};
 }
 
 }  // namespace headwise

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/model/config.h"
+#include "headwise/text/tokenizer.h"
 #include "model/config_fields.h"
 #include "model/init_std.h"
 #include "model/weight_names.h"
@@ -34,6 +35,17 @@ struct UniformHeads {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
 };
 
+/// How a model of a family is made from nothing, if it can be.
+struct NewModel {
+  std::vector<Task> tasks{};      // that it is trained for; none: it cannot be made
+  std::string_view activation{};  // unless another one is given
+  PositionKind positions = PositionKind::none;
+  bool glu = false;
+  /// Writes sizes and special tokens into a config.json.
+  void (*write)(nlohmann::ordered_json& json, const NewModelSizes& sizes,
+                const Tokenizer::SpecialTokens& special) = nullptr;
+};
+
 struct Family {
   std::string_view type{};  // "model_type" in config.json: "bert"
   std::string_view name{};  // how the names of its classes begin: "Bert"
@@ -49,6 +61,7 @@ struct Family {
   InitStd (*init_std)(const ModelConfig& config, const JsonObject& json) = usual_init_std;
   DropoutPlaces dropouts{};
   bool padding_row = true;  // the embedding's row of "pad_token_id" stays 0
+  NewModel new_model{};
 
   /// Writes the number of heads of every layer into a config.json; null if the architecture has no
   /// field for the width of a head. Throws Error for a model that this cannot describe.

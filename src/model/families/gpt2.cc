@@ -1,8 +1,10 @@
 // GPT-2.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/families/family.h"
+#include "model/families/new_model.h"
 #include "model/families/output_layers.h"
 #include "model/families/stack_fields.h"
 
@@ -38,6 +40,21 @@ InitStd gpt2_init_std(const ModelConfig& config, const JsonObject& json) {
   return std;
 }
 
+void write_new_gpt2(nlohmann::ordered_json& json, const NewModelSizes& sizes,
+                    const Tokenizer::SpecialTokens& special) {
+  json["n_embd"] = sizes.width;
+  json["n_layer"] = sizes.decoder.size();
+  json["n_head"] = stated_heads(sizes.decoder, sizes.width);
+  json["n_inner"] = sizes.feed_forward;
+  json["activation_function"] = sizes.activation;
+  json["n_positions"] = sizes.positions;
+  json["layer_norm_epsilon"] = 1e-5;
+  write_token(json, "bos_token_id", special.bos);
+  write_token(json, "eos_token_id", special.eos);
+  write_token(json, "pad_token_id", special.pad);
+  if (!fields_describe({}, sizes.decoder, sizes.width)) write_own_heads(json, "", sizes.decoder);
+}
+
 }  // namespace
 
 Family gpt2_family() {
@@ -65,7 +82,11 @@ Family gpt2_family() {
           // With the point: c_attn.bias is a parameter.
           .buffers = {".attn.bias", ".attn.masked_bias"},
           .init_std = gpt2_init_std,
-          .padding_row = false};
+          .padding_row = false,
+          .new_model = {.tasks = {Task::causal_lm, Task::classify},
+                        .activation = "gelu_new",
+                        .positions = PositionKind::learned,
+                        .write = write_new_gpt2}};
 }
 
 }  // namespace headwise

@@ -141,6 +141,33 @@ void write_llama_heads(nlohmann::ordered_json& json, const ModelConfig&,
   json["head_dim"] = uniform.head_dim;
 }
 
+namespace {
+
+void write_new_llama(nlohmann::ordered_json& json, const NewModelSizes& sizes,
+                     const Tokenizer::SpecialTokens& special) {
+  const HeadSettings& first = sizes.decoder.front();
+  json["hidden_size"] = sizes.width;
+  json["num_hidden_layers"] = sizes.decoder.size();
+  json["num_attention_heads"] = first.heads;
+  json["num_key_value_heads"] = first.kv_heads;
+  json["head_dim"] = first.head_dim;
+  json["intermediate_size"] = sizes.feed_forward;
+  json["hidden_act"] = sizes.activation;
+  json["max_position_embeddings"] = sizes.positions;
+  json["rms_norm_eps"] = 1e-6;
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  json["attention_bias"] = false;
+  json["mlp_bias"] = false;
+  write_token(json, "bos_token_id", special.bos);
+  write_token(json, "eos_token_id", special.eos);
+  write_token(json, "pad_token_id", special.pad);
+  if (!fields_describe({.own_width = true, .grouped = true}, sizes.decoder, sizes.width)) {
+    write_own_heads(json, "", sizes.decoder);
+  }
+}
+
+}  // namespace
+
 Family llama_family() {
   return {.type = "llama",
           .name = "Llama",
@@ -148,6 +175,11 @@ Family llama_family() {
           .classes = llama_classes(),
           .names = llama_names(),
           .buffers = {kInverseFrequencies},
+          .new_model = {.tasks = {Task::causal_lm, Task::classify},
+                        .activation = "silu",
+                        .positions = PositionKind::rotary,
+                        .glu = true,
+                        .write = write_new_llama},
           .write_uniform = write_as_mistral};
 }
 

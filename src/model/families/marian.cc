@@ -1,7 +1,9 @@
 // Marian (OPUS-MT).
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/families/family.h"
+#include "model/families/new_model.h"
 #include "model/families/stack_fields.h"
 
 namespace headwise {
@@ -65,6 +67,38 @@ TaskNames marian_output(const ModelConfig&, const std::string&) {
   return {.output = "lm_head", .bias = "final_logits_bias", .bias_is_buffer = true, .tied = true};
 }
 
+void write_new_marian(nlohmann::ordered_json& json, const NewModelSizes& sizes,
+                      const Tokenizer::SpecialTokens& special) {
+  json["is_encoder_decoder"] = true;
+  json["d_model"] = sizes.width;
+  json["encoder_layers"] = sizes.encoder.size();
+  json["decoder_layers"] = sizes.decoder.size();
+  json["encoder_attention_heads"] = stated_heads(sizes.encoder, sizes.width);
+  json["decoder_attention_heads"] = stated_heads(sizes.decoder, sizes.width);
+  json["encoder_ffn_dim"] = sizes.feed_forward;
+  json["decoder_ffn_dim"] = sizes.feed_forward;
+  json["activation_function"] = sizes.activation;
+  json["max_position_embeddings"] = sizes.positions;
+  json["decoder_vocab_size"] = sizes.vocabulary;
+  json["scale_embedding"] = true;
+  json["share_encoder_decoder_embeddings"] = true;
+  json["static_position_embeddings"] = true;
+  // Scaled embeddings of words are then as long as those of positions.
+  json["init_std"] = 1 / std::sqrt(static_cast<double>(sizes.width));
+  write_token(json, "pad_token_id", special.pad);
+  write_token(json, "decoder_start_token_id", special.pad);
+  write_token(json, "eos_token_id", special.eos);
+  write_token(json, "forced_eos_token_id", special.eos);
+  json["bos_token_id"] = nullptr;
+  if (!fields_describe({}, sizes.encoder, sizes.width)) {
+    write_own_heads(json, "enc.", sizes.encoder);
+  }
+  if (!fields_describe({}, sizes.decoder, sizes.width) || sizes.cross != sizes.decoder) {
+    write_own_heads(json, "dec.", sizes.decoder);
+    write_own_heads(json, "cross.", sizes.cross);
+  }
+}
+
 }  // namespace
 
 Family marian_family() {
@@ -72,7 +106,11 @@ Family marian_family() {
           .name = "Marian",
           .read = read_marian,
           .classes = {{"Model", Task::hidden}, {"MTModel", Task::seq2seq_lm, marian_output}},
-          .names = marian_names()};
+          .names = marian_names(),
+          .new_model = {.tasks = {Task::seq2seq_lm},
+                        .activation = "relu",
+                        .positions = PositionKind::sinusoidal,
+                        .write = write_new_marian}};
 }
 
 }  // namespace headwise
