@@ -337,18 +337,18 @@ void AttentionLayer::forward(View<const float, 2> x, const BlockInput& input,
 }
 
 void AttentionLayer::forward_rows(View<const float, 2> x, const BlockInput& input,
-                                  View<const float, 2> x_rows, const BlockInput& some,
+                                  View<const float, 2> x_rows, const BlockInput& rows_input,
                                   AttentionScratch& scratch, View<float, 2> out,
                                   const Epilogue& epilogue) const {
   MultiHeadAttention::Pass& pass = scratch.pass;
   attention_.project_rows(x, x_rows, pass);
-  apply_qk_norm_rope(pass.q, query_norm_, some.positions, scratch.rotary);
+  apply_qk_norm_rope(pass.q, query_norm_, rows_input.positions, scratch.rotary);
   apply_qk_norm_rope(pass.k, key_norm_, input.positions, scratch.rotary);
-  Attention params = attention_params(some, scratch.relative);
+  Attention params = attention_params(rows_input, scratch.relative);
   params.k_offsets = input.offsets;
-  params.positions = some.positions;
-  attend(params, pass, nullptr, some.options->observer);
-  output(some, pass, scratch.projected, out, epilogue);
+  params.positions = rows_input.positions;
+  attend(params, pass, nullptr, rows_input.options->observer);
+  output(rows_input, pass, scratch.projected, out, epilogue);
 }
 
 }  // namespace headwise

@@ -40,7 +40,7 @@ class RelativeBiasTable {
   Weights table_;  // [heads, buckets]
 };
 
-/// Rows that a loss looks at, increasing; none: all.
+/// Rows that a loss reads, increasing; none: all.
 using WantedRows = std::optional<std::span<const int64_t>>;
 
 /// Probabilities of dropping in one pass, and their seed.
@@ -56,7 +56,7 @@ struct BlockInput {
   std::span<const int64_t> offsets{};           // of texts among the rows
   std::span<const int64_t> positions{};         // [T], of rows in their texts
   const RelativeBiasTable* relative = nullptr;  // or none
-  // Cross attention: rows grouped by the source that they ask, and the sources.
+  // Cross attention: rows grouped by the source that they attend to, and the sources.
   std::span<const int64_t> cross_offsets{};
   std::span<const int64_t> source_offsets{};
   View<const float, 2> source{};  // none: already projected
@@ -105,10 +105,10 @@ class AttentionLayer {
     Buffer queries, keys;  // before their norms
     Buffer relative;
 
-    // Of a mixture of heads: gates before rows chose, likelihoods, gates, and the share of choices
-    // that fell on each routed head.
-    View<const float, 2> asked;
-    GateScope asked_scope = GateScope::kHead;
+    // Of a mixture of heads: gates before the rows chose, likelihoods, gates, and the share of
+    // choices that fell on each routed head.
+    View<const float, 2> own_gates;
+    GateScope own_scope = GateScope::kHead;
     Rows likelihoods, gates;
     std::vector<double> share;
     double balance = 0;  // R Σ share * mean likelihood
@@ -128,10 +128,11 @@ class AttentionLayer {
   /// sequences.
   void forward(View<const float, 2> x, const BlockInput& input, AttentionScratch& scratch,
                BlockKvCache* kv_cache, View<float, 2> out, const Epilogue& epilogue) const;
-  /// The same for the rows `x_rows` alone; `some` is the input with offsets and positions of these.
+  /// The same for the rows `x_rows` alone; `rows_input` is the input with their
+  /// offsets and positions.
   /// Not of cross attention, nor of a mixture of heads.
   void forward_rows(View<const float, 2> x, const BlockInput& input, View<const float, 2> x_rows,
-                    const BlockInput& some, AttentionScratch& scratch, View<float, 2> out,
+                    const BlockInput& rows_input, AttentionScratch& scratch, View<float, 2> out,
                     const Epilogue& epilogue) const;
 
   /// With a tape: of all rows, or of the wanted ones.

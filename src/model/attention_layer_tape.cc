@@ -104,8 +104,8 @@ void AttentionLayer::backward(View<const float, 2> x, const BlockInput& input, T
 }
 
 void AttentionLayer::choose(View<const float, 2> x, Tape& tape) const {
-  tape.asked = tape.params.gates;
-  tape.asked_scope = tape.params.gate_scope;
+  tape.own_gates = tape.params.gates;
+  tape.own_scope = tape.params.gate_scope;
   const std::vector<int64_t> chosen = choose(x, tape.likelihoods, tape.gates, tape.params);
   const View<float, 2> p = tape.likelihoods.view();
   const int64_t T = p.extent(0), R = p.extent(1);
@@ -136,11 +136,11 @@ void AttentionLayer::add_gate_gradients(const BlockInput& input, const Tape& tap
     return;
   }
   Attention asked = tape.params;
-  asked.gate_scope = tape.asked_scope;
+  asked.gate_scope = tape.own_scope;
   for (int64_t b = 0; b + 1 < std::ssize(asked.q_offsets); ++b) {
     for (int64_t h = 0; h < H; ++h) {
       double sum = 0;
-      const float gate = tape.asked(gate_row(asked, b, 0), h);
+      const float gate = tape.own_gates(gate_row(asked, b, 0), h);
       for (int64_t t = asked.q_offsets[b]; gate != 0 && t < asked.q_offsets[b + 1]; ++t) {
         sum += double{dgates(t, h)} * tape.params.gates(t, h) / gate;
       }
@@ -173,7 +173,7 @@ void AttentionLayer::backward_choice(View<const float, 2> x, const BlockInput& i
       d(t, i) = static_cast<float>(p(t, i) * (double{d(t, i)} - mean));
     }
   }
-  router_.add_product(d, x);
+  router_.add_gradient(d, x);
   router_.multiply_backward(d, {.dx = dx, .add = true});
 }
 

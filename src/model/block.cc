@@ -152,13 +152,13 @@ void Block::finish(AttentionKind attended, View<float, 2> sum, const BlockInput&
 }
 
 void Block::forward_rows(View<const float, 2> x, const BlockInput& input,
-                         std::span<const int64_t> rows, const BlockInput& some,
+                         std::span<const int64_t> rows, const BlockInput& rows_input,
                          BlockScratch& scratch, View<float, 2> out) const {
   gather_rows(x, rows, out);
   View<const float, 2> from = x, from_rows = out;
   if (place_ == NormPlace::before) {
     const View<float, 2> normed = scratch.normed.like(x);
-    const View<float, 2> normed_rows = scratch.some.like(out);
+    const View<float, 2> normed_rows = scratch.normed_rows.like(out);
     around_attentions_.front().norm.forward(x, normed);
     around_attentions_.front().norm.forward(out, normed_rows);
     from = normed;
@@ -166,9 +166,10 @@ void Block::forward_rows(View<const float, 2> x, const BlockInput& input,
   }
   const View<float, 2> second = parallel_ ? scratch.second.like(out) : View<float, 2>();
   if (parallel_) around_feed_forward_.norm.forward(out, second);
-  self().forward_rows(from, input, from_rows, some, scratch.attention, out, {.accumulate = true});
+  self().forward_rows(from, input, from_rows, rows_input, scratch.attention, out,
+                      {.accumulate = true});
   if (parallel_) feed_forward_.forward(second, out, {.accumulate = true}, scratch.feed_forward);
-  finish(AttentionKind::self, out, some, scratch);
+  finish(AttentionKind::self, out, rows_input, scratch);
 }
 
 }  // namespace headwise

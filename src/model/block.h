@@ -17,10 +17,10 @@ namespace headwise {
 struct BlockScratch {
   AttentionScratch attention;
   FeedForward::Scratch feed_forward;
-  Rows normed, second, some;
+  Rows normed, second, normed_rows;
   // With a tape.
   Rows branch, dbranch, dinner, second_dinner;
-  Rows picked, spread;  // if only some rows are wanted
+  Rows gathered, scattered;  // if only some rows are wanted
 };
 
 class Block {
@@ -68,10 +68,10 @@ class Block {
     return which == AttentionKind::self ? of.pass.z : of.cross_pass.z;
   }
 
-  /// out [R, C]: what leaves the block at some rows of x [T, C], which stays as it is. `some` is
-  /// the input with offsets and positions of these. Not of a mixture of heads.
+  /// out [R, C]: what leaves the block at some rows of x [T, C], which stays as it is. `rows_input`
+  /// is the input with their offsets and positions. Not of a mixture of heads.
   void forward_rows(View<const float, 2> x, const BlockInput& input, std::span<const int64_t> rows,
-                    const BlockInput& some, BlockScratch& scratch, View<float, 2> out) const;
+                    const BlockInput& rows_input, BlockScratch& scratch, View<float, 2> out) const;
 
   /// With a tape: x [T, C], which the caller keeps until backward. Gives the rows after the block,
   /// in the tape: all, or the wanted ones.
@@ -96,7 +96,7 @@ class Block {
   }
 
  private:
-  /// What is around a branch of the residual stream.
+  /// The norm and the dropout of a branch of the residual stream.
   struct Around {
     Norm norm;
     uint64_t stream = 0;  // of its dropout

@@ -65,19 +65,19 @@ View<float, 2> Block::backward(View<float, 2> d, View<const float, 2> x, const A
                                const Branch& branch) const {
   const Dropout drop = dropout_of(around, input);
   View<float, 2> all = d;
-  const auto spread = [&] {
+  const auto scatter = [&] {
     if (d.extent(0) == x.extent(0)) return;
-    all = scratch.spread.like(x);
+    all = scratch.scattered.like(x);
     scatter_rows(d, *input.wanted, all);
   };
   if (place_ == NormPlace::before) {
     const View<float, 2> dinner = scratch.dinner.like(x);
     branch(inner.view(), dropped(d, drop, scratch.dbranch), InputGradient{.dx = dinner});
-    spread();
+    scatter();
     around.norm.backward(x, dinner, {.dx = all, .add = true});
   } else {
     around.norm.backward(inner.view(), d, {.dx = d});
-    spread();
+    scatter();
     branch(x, dropped(d, drop, scratch.dbranch), InputGradient{.dx = all, .add = true});
   }
   return all;
@@ -89,8 +89,8 @@ View<float, 2> Block::forward(View<const float, 2> x, const BlockInput& input, T
   if (parallel_) return forward_parallel(x, input, tape, scratch);
   View<const float, 2> kept = x;
   if (input.wanted) {
-    kept = scratch.picked.shaped(std::ssize(*input.wanted), x.extent(1));
-    gather_rows(x, *input.wanted, scratch.picked.view());
+    kept = scratch.gathered.shaped(std::ssize(*input.wanted), x.extent(1));
+    gather_rows(x, *input.wanted, scratch.gathered.view());
   }
   const auto attend = [&](size_t which, AttentionLayer::Tape& of) {
     return [&, which](View<const float, 2> from, View<float, 2> to, const Epilogue& epilogue) {

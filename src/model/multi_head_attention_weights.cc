@@ -89,7 +89,7 @@ template <int R>
 void copy(const char* where, View<const float, R> from, View<float, R> to) {
   if (from.shape() != to.shape()) {
     refuse_weights("the shape does not fit", where, to_string(from.shape()), to_string(to.shape()),
-                   R == 2 ? "weights are [outputs, inputs]; transposed() turns them round"
+                   R == 2 ? "weights are [outputs, inputs]; transposed() swaps the axes"
                           : "the config says whether there are biases");
   }
   for (int64_t i = 0; i < to.extent(0); ++i) {

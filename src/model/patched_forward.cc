@@ -193,10 +193,10 @@ class PatchedForward::Run {
 
   View<const float, 2> pick(View<const float, 2> rows, const Sequences& some,
                             const Sequences& all) {
-    const View<float, 2> picked =
+    const View<float, 2> gathered =
         room_for(pass_.out_, std::ssize(some.positions), parts_.config.width);
-    gather_rows(rows, find_rows(some, all), picked);
-    return picked;
+    gather_rows(rows, find_rows(some, all), gathered);
+    return gathered;
   }
 
   /// The variants of one attention, from the sum that it was added to and the outputs of its heads.

@@ -32,7 +32,7 @@ class Stack {
     bool narrow = false;  // and already in it
     std::vector<int64_t> positions;
     std::vector<int32_t> position_rows, types;
-    Rows summed, embedded, projected, picked, final, dspread, dembedded;
+    Rows summed, embedded, projected, gathered, final, dscattered, dembedded;
     View<float, 2> last;
     std::vector<Block::Tape> blocks;
   };

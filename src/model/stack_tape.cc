@@ -42,8 +42,8 @@ View<float, 2> Stack::forward(const TokenBatch& batch, const BlockInput& input, 
     }
   }
   if (wanted && !tape.narrow) {
-    gather_rows(x, *wanted, tape.picked.shaped(std::ssize(*wanted), x.extent(1)));
-    x = tape.picked.view();
+    gather_rows(x, *wanted, tape.gathered.shaped(std::ssize(*wanted), x.extent(1)));
+    x = tape.gathered.view();
   }
   tape.last = x;
   if (final_norm_.exists()) {
@@ -100,7 +100,7 @@ void Stack::backward(View<float, 2> d, double balance_scale, Tape& tape,
   if (drops_finally_) dropout(d, tape.end.dropout(final_stream_), d);
   if (final_norm_.exists()) final_norm_.backward(tape.last, d, {.dx = d});
   if (tape.end.wanted && !tape.narrow) {
-    const View<float, 2> all = tape.dspread.shaped(tape.batch->rows(), d.extent(1));
+    const View<float, 2> all = tape.dscattered.shaped(tape.batch->rows(), d.extent(1));
     scatter_rows(d, *tape.end.wanted, all);
     d = all;
   }

@@ -26,13 +26,13 @@ struct LayerName {
 struct MatrixForm {
   bool transposed = false;  // in a checkpoint
   bool decays = true;
-  bool plain = false;  // never packed: it is no factor of a product
+  bool plain = false;  // never packed: no matmul reads it
 };
 
 /// The rows of an embedding, shared by all layers that read them.
 struct Table {
   std::string tensor{};                      // its name; empty if it was computed
-  std::shared_ptr<const Weights> weights{};  // plain, or packed if it is a factor of a product
+  std::shared_ptr<const Weights> weights{};  // plain, or packed if a matmul reads it
   TensorBytes stored{};                      // else as a file has them, in this type
   Dtype dtype = Dtype::kF32;
 };
@@ -44,8 +44,8 @@ class WeightSource {
   WeightSource(const WeightSource&) = delete;
   WeightSource& operator=(const WeightSource&) = delete;
 
-  /// Whether weights are to run: factors of products are packed. Otherwise they are to be trained:
-  /// all are plain, and have gradients.
+  /// True: weights are to run, and those that matmuls read are packed. False: they are to be
+  /// trained; all are plain, and have gradients.
   virtual bool packs() const = 0;
   /// Whether the checkpoint has a tensor of this name.
   virtual bool has(const std::string& name) const = 0;

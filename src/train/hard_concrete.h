@@ -1,4 +1,4 @@
-// Gates that learn which heads can be closed: hard concrete variables (Louizos et al. 2018), one
+// Gates that learn which heads can be removed: hard concrete variables (Louizos et al. 2018), one
 // per head, as Voita et al. 2019 prune heads.
 //
 //   u ~ (0, 1),  s = sigmoid((log u - log(1 - u) + log_alpha) / β),  gate = clamp(s (ζ - γ) + γ)

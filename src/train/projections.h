@@ -1,4 +1,4 @@
-// The projections of an attention, head by head: as equals, and their gradients.
+// The projections of an attention, head by head: equal first weights, and norms of gradients.
 #pragma once
 
 #include <span>

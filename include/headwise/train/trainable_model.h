@@ -1,8 +1,7 @@
-// A transformer that can be trained: every architecture that Model loads, with its loss and the
+// A transformer that can be trained: every architecture that load() reads, with its loss and the
 // gradients of all its weights, in float32.
 //
-// config.json describes it completely. Training writes a folder that transformers and Model::load
-// read.
+// config.json describes it completely. Training writes a folder that transformers and load() read.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +50,9 @@ struct Initialisation {
 /// Learned head gates: hard concrete gates as in Voita et al. 2019. Training draws them; evaluation
 /// and save use them without noise.
 struct LearnedGates {
-  double l0 = 0;              // weight of the expected number of open heads in the loss
+  double l0 = 0;              // weight of the expected number of gates above 0 in the loss
   bool train_weights = true;  // or only the gates
-  double rate = 0.02;         // of the gates alone: some hundred steps from open to closed
+  double rate = 0.02;         // of the gates alone: some hundred steps from 1 to 0
 };
 
 struct PassOptions {
@@ -103,7 +102,7 @@ class TrainableModel {
 
   /// Forward, and then backward as often as `next` gives a gradient of the last hidden states
   /// [T, C], of the decoder if there are targets: it fills dhidden and returns true. Gradients are
-  /// added to each time, that of the penalty of learned gates once; labels are not looked at.
+  /// added to each time, that of the penalty of learned gates once; labels are not read.
   using NextGradient = std::function<bool(View<const float, 2> hidden, View<float, 2> dhidden)>;
   void train_hidden(const TrainingBatch& batch, const PassOptions& options,
                     const NextGradient& next);

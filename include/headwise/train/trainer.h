@@ -55,7 +55,7 @@ std::string_view to_string(Kept kept);
 
 struct TrainSummary {
   TrainPlan plan{};
-  // Of the model as it is saved: without heads that gates have closed.
+  // Of the model as it is saved: without heads whose learned gates are 0.
   ModelConfig config{};
   int64_t parameters = 0;
   int64_t steps = 0;
