@@ -75,7 +75,7 @@ void ModelBenchmark::forward(const ModelShape& shape, const Batch& batch, int th
       fmt::format("forward model={} batch={} threads={}", shape.name, batch.name, threads);
   if (!options_.select(name)) return;
   set_threads(threads);
-  const Model model = Model::load(folders_.folder(shape));
+  const Model model = load(folders_.folder(shape));
   const TokenBatch tokens = texts(batch.lengths);
   std::vector<Timer> sides{timer_of([&] { (void)model.forward(tokens); })};
   std::vector<std::string> libraries;
@@ -124,7 +124,7 @@ void ModelBenchmark::statistics(const ModelShape& shape, const Batch& batch, int
       fmt::format("statistics model={} batch={} threads={}", shape.name, batch.name, threads);
   if (!options_.select(name)) return;
   set_threads(threads);
-  const Model model = Model::load(folders_.folder(shape));
+  const Model model = load(folders_.folder(shape));
   const TokenBatch tokens = texts(batch.lengths);
   StatisticsObserver observer(model, tokens);
   const ForwardOptions observed{.observer = &observer};
@@ -174,8 +174,8 @@ void ModelBenchmark::routing(const Batch& batch, int threads) {
                   shape.active, batch.name, threads);
   if (!options_.select(name)) return;
   set_threads(threads);
-  const Model routed = Model::load(folders_.folder(shape));
-  const Model whole = Model::load(folders_.folder(kMiniLm));
+  const Model routed = load(folders_.folder(shape));
+  const Model whole = load(folders_.folder(kMiniLm));
   const TokenBatch tokens = texts(batch.lengths);
   const std::vector<Timing> timings =
       harness_.race(threads, {timer_of([&] { (void)routed.forward(tokens); }),
@@ -218,7 +218,7 @@ void ModelBenchmark::decoding(const std::filesystem::path& folder, int threads) 
   if (!options_.select(name)) return;
   constexpr int64_t kNewTokens = 200;
   set_threads(threads);
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   TokenBatch prompt;
   prompt.add(texts({5}, model.config().vocabulary).ids);
   const GenerateOptions options{.max_new_tokens = kNewTokens};

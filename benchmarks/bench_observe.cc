@@ -104,7 +104,7 @@ class ObserveBenchmark {
     const std::string name = fmt::format("{} threads={}", title, threads);
     if (!options_.select(name)) return;
     set_threads(threads);
-    const Model model = Model::load(folder);
+    const Model model = load(folder);
     const ObserveData data = corpus_of(texts);
     const auto observed = [&] { return observe(model, data, look_only()); };
     const auto bare = [&] {
@@ -155,7 +155,7 @@ class ObserveBenchmark {
     if (!options_.select(name)) return;
     set_threads(threads);
     const std::filesystem::path folder = folders_.folder(shape);
-    const Model model = Model::load(folder);
+    const Model model = load(folder);
     const EvaluationSet set = evaluation(task, row.positions);
     const ImportanceOptions params{.gradient = false, .ablation_mean = false, .resamples = 10};
     const auto ablate = [&] {
@@ -234,7 +234,7 @@ class ObserveBenchmark {
       if (!options_.select(name)) continue;
       set_threads(threads);
       const std::filesystem::path folder = make_folder();
-      const Model model = Model::load(folder);
+      const Model model = load(folder);
       const auto measure_importance = [&] {
         const std::vector<double> scores =
             gate_gradients(model, SentencePooling::find_or_mean(folder), set, {}).scores;
@@ -261,7 +261,7 @@ class ObserveBenchmark {
     if (!options_.select(name)) return;
     set_threads(threads);
     const std::string folder = options_.models.front();
-    const Model model = Model::load(folder);
+    const Model model = load(folder);
     const EvaluationSet set = unlabelled(
         read_texts(options_.texts.front(), Tokenizer::load(folder), options_.quick ? 200 : 1000));
     ImportanceOptions params{.gradient = false, .ablation_mean = false};
@@ -365,7 +365,7 @@ class ObserveBenchmark {
 /// True if this process was started to see how much memory statistics of one long text take.
 bool ran_as_memory_child(int argc, char** argv) {
   if (argc != 4 || argv[1] != kMemoryChild) return false;
-  const Model model = Model::load(argv[2]);
+  const Model model = load(argv[2]);
   (void)observe(model, corpus_of(texts({std::stoll(argv[3])})), look_only());
   fmt::print("{}\n", static_cast<double>(status_kib("VmHWM")) / 1024);
   return true;

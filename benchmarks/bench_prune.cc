@@ -72,7 +72,7 @@ class PruneBenchmark {
         folder_(options.models.empty() ? folders_.folder(kMiniLm).string()
                                        : options.models.front()),
         summary_(summarize(folder_)),
-        full_(Model::load(folder_)) {}
+        full_(load(folder_)) {}
 
   void run() {
     const auto all = std::ssize(full_.attentions().front().heads);
@@ -122,7 +122,7 @@ class PruneBenchmark {
     const std::string name = one.name("model"), masked = one.name("masked");
     if (!options_.select(name) && !options_.select(masked)) return;
     set_threads(one.threads);
-    const Model left = Model::load(folder(one.heads, PruneForm::compact));
+    const Model left = load(folder(one.heads, PruneForm::compact));
     const TokenBatch tokens = texts(one.lengths);
     std::vector<Timer> sides{timer_of([&] { (void)left.forward(tokens); }),
                              timer_of([&] { (void)full_.forward(tokens); })};

@@ -190,7 +190,7 @@ class OurStudy {
  public:
   /// Without a tokenizer, texts have random tokens and the lengths of the built-in sentences.
   OurStudy(std::filesystem::path folder, bool tokenized)
-      : folder_(std::move(folder)), model_(Model::load(folder_)) {
+      : folder_(std::move(folder)), model_(load(folder_)) {
     if (tokenized) tokenizer_.emplace(Tokenizer::load(folder_));
     std::istringstream text{std::string(sample_text())};
     std::vector<int64_t> lengths;

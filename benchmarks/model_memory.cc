@@ -59,7 +59,7 @@ double measure_model_memory(const std::filesystem::path& folder,
 
 bool ran_as_memory_child(int argc, char** argv) {
   if (argc < 4 || argv[1] != kChild) return false;
-  const Model model = Model::load(argv[2]);
+  const Model model = load(argv[2]);
   std::vector<int64_t> lengths;
   for (int i = 3; i < argc; ++i) lengths.push_back(std::stoll(argv[i]));
   (void)model.forward(texts({8}));

@@ -57,7 +57,7 @@ std::vector<Case> cases() {
 class Ablations : public testing::TestWithParam<Case> {
  protected:
   Ablations()
-      : model_(Model::load(golden_model(GetParam().model))),
+      : model_(load(golden_model(GetParam().model))),
         pooling_(SentencePooling::find_or_mean(golden_model(GetParam().model))) {
     const int64_t V = model_.config().vocabulary;
     const TokenBatch texts = texts_of(V, kLengths, 1);
@@ -349,7 +349,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ablations, testing::ValuesIn(cases()), [](const au
 
 /// A small Llama: 2 layers, whose output layer is a large part of a pass.
 TEST(PassWorkOfALanguageModel, CountsTheOutputLayer) {
-  const Model model = Model::load(golden_model("llama"));
+  const Model model = load(golden_model("llama"));
   const SentencePooling pooling = SentencePooling::mean();
   const TokenBatch texts = texts_of(model.config().vocabulary, {9, 9, 9, 9}, 1);
   EvaluationSet set = next_tokens(texts);
@@ -379,7 +379,7 @@ TEST(PassWorkOfALanguageModel, CountsTheOutputLayer) {
 }
 
 TEST(AblationsOfAnEncoder, LeaveTheDecoderOut) {
-  const Model model = Model::load(golden_model("t5"));
+  const Model model = load(golden_model("t5"));
   const SentencePooling pooling = SentencePooling::mean();
   EvaluationSet set = unlabelled(texts_of(model.config().vocabulary, {4, 6}, 1));
   LossSweep alone(model, pooling, set, {});
@@ -396,7 +396,7 @@ TEST(AblationsOfAnEncoder, LeaveTheDecoderOut) {
 }
 
 TEST(AblationsThatCannotBe, AreRefused) {
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   const SentencePooling pooling = SentencePooling::mean();
   const TokenBatch texts = texts_of(model.config().vocabulary, {4, 6}, 1);
   const auto refuses = [&](const EvaluationSet& set) {

@@ -87,7 +87,7 @@ std::vector<GradientCase> gradient_cases() {
 class GradientsOfGates : public testing::TestWithParam<GradientCase> {
  protected:
   GradientsOfGates()
-      : model_(Model::load(golden_model(GetParam().model))),
+      : model_(load(golden_model(GetParam().model))),
         pooling_(SentencePooling::find_or_mean(golden_model(GetParam().model))),
         set_(examples_of(GetParam().task, model_.config())) {}
 
@@ -200,7 +200,7 @@ class PoolingBackward : public testing::TestWithParam<std::string> {};
 
 TEST_P(PoolingBackward, IsTheSlopeOfEmbeddings) {
   const SentencePooling pooling = *SentencePooling::find(golden_model(GetParam()));
-  const int64_t C = Model::load(golden_model(GetParam())).config().width;
+  const int64_t C = load(golden_model(GetParam())).config().width;
   const std::vector<int64_t> offsets = {0, 4, 5, 11};
   Activations hidden(11, C), dhidden(11, C);
   Random random(1);

@@ -43,7 +43,7 @@ std::set<std::string> set_of(const std::vector<std::string>& heads) {
 class GatedPlans : public testing::TestWithParam<std::string> {
  protected:
   GatedPlans() {
-    const Model whole = Model::load(golden_model(GetParam()));
+    const Model whole = load(golden_model(GetParam()));
     for (const AttentionSite& site : whole.attentions()) {
       for (int64_t h = site.layer % 2; h < std::ssize(site.heads); h += 2) {
         silent_.push_back(site.head_name(h));
@@ -58,7 +58,7 @@ class GatedPlans : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(GatedPlans, CloseWhatSaysNothing) {
-  const Model model = Model::load(folder_);
+  const Model model = load(folder_);
   const EvaluationSet set = unlabelled_for(model);
   for (const bool weights : {true, false}) {
     const GatedPlan found =
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GatedPlans,
 
 TEST(GatedPlan, LearnsFromLabels) {
   const fs::path folder = golden_model("bert_sequence");
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   EvaluationSet set{.task = LossTask::classify};
   TrainingBatch& all = set.examples.all;
   all.source = random_texts(model.config().vocabulary, 0);
@@ -102,7 +102,7 @@ TEST(GatedPlan, LearnsFromLabels) {
 }
 
 TEST(GatedPlan, HonoursConstraints) {
-  const Model model = Model::load(golden_model("qwen3"));
+  const Model model = load(golden_model("qwen3"));
   const EvaluationSet set = unlabelled_for(model);
   FineTuneOptions params = training();
   params.epochs = 5;
@@ -133,7 +133,7 @@ TEST(GatedPlan, HonoursConstraints) {
 
 /// The gradient of gates through a loss of hidden states, and what is left once they are settled.
 TEST(LearnedGatesOfHiddenStates, HaveSlopesAndSettle) {
-  const Model teacher = Model::load(golden_model("bert"));
+  const Model teacher = load(golden_model("bert"));
   TrainableModel model = load_for_its_task(golden_model("bert"));
   model.learn_gates({.l0 = 0.1, .train_weights = false});
   Parameter& log_alpha = model.parameters().back();

@@ -50,7 +50,7 @@ class RoutedModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(RoutedModels, WhatIsLeftOutChangesNothing) {
   const GoldenGradients golden(GetParam());
-  const Model model = Model::load(golden_model(GetParam()));
+  const Model model = load(golden_model(GetParam()));
   const TrainingBatch batch = golden.batch();
   std::vector<float> gates;
   for (int64_t h = 0; h < model.heads(); ++h) gates.push_back(static_cast<float>(h % 3) / 2);
@@ -76,7 +76,7 @@ TEST_P(RoutedModels, WhatIsLeftOutChangesNothing) {
 
 TEST_P(RoutedModels, ToSeeHowFarAPassIsCostsNothing) {
   const TrainingBatch batch = GoldenGradients(GetParam()).batch();
-  const Model model = Model::load(golden_model(GetParam()));
+  const Model model = load(golden_model(GetParam()));
   TestObserver test_observer(model.config());
   const auto run = [&](ForwardObserver* observer) {
     const ForwardOptions options{.observer = observer};
@@ -237,7 +237,7 @@ TEST_P(GatedModels, SavesWhatItComputes) {
   EXPECT_EQ(config.contains("auto_map"), known);
   const Loss again = saved.evaluate(batch);
   EXPECT_NEAR(again.nll, gated.nll, kTolerance * gated.nll);
-  EXPECT_EQ(Model::load(folder.path()).heads(), saved.heads());
+  EXPECT_EQ(load(folder.path()).heads(), saved.heads());
 }
 
 TEST_P(GatedModels, ThreadsDoNotChangeABit) {

@@ -61,7 +61,7 @@ class GoldenImportance : public GoldenTensors {
 
 void expect_golden(const std::filesystem::path& folder, const std::string& name, LossTask task) {
   const GoldenImportance golden(name, task);
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   Evidence evidence = no_evidence(model);
   observe_importance(model, golden.set(), {}, evidence);
   const double loss = golden.floats("loss")[0];

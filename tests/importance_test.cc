@@ -47,7 +47,7 @@ class ImportanceOfGpt2 : public testing::Test {
  protected:
   ImportanceOfGpt2()
       : folder_(golden_model("gpt2")),
-        model_(Model::load(folder_)),
+        model_(load(folder_)),
         set_(next_tokens(random_texts(model_.config().vocabulary, 40))) {}
 
   Evidence observe(const ImportanceOptions& options) const {
@@ -210,7 +210,7 @@ TEST_F(ImportanceOfGpt2, GroupsAreNotAddedToAnotherLoss) {
 }
 
 TEST(ImportanceOfEncoders, GroupsHaveOnlyHeadsThatTheLossLooksAt) {
-  const Model model = Model::load(golden_model("marian"));
+  const Model model = load(golden_model("marian"));
   const EvaluationSet set = unlabelled(random_texts(model.config().vocabulary, 10), {});
   Evidence evidence = no_evidence(model);
   std::vector<int64_t> all(model.heads());
@@ -297,7 +297,7 @@ TEST_F(ImportanceOfGpt2, EvidenceKeepsItInAFile) {
 }
 
 TEST(ImportanceOfLabels, HasScores) {
-  const Model model = Model::load(golden_model("bert_sequence"));
+  const Model model = load(golden_model("bert_sequence"));
   EvaluationSet set{.task = LossTask::classify};
   set.examples.all.source = random_texts(model.config().vocabulary, 12);
   for (int32_t x = 0; x < 12; ++x) {
@@ -310,7 +310,7 @@ TEST(ImportanceOfLabels, HasScores) {
 }
 
 TEST(ImportanceOfPairs, NeedsALoss) {
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   EvaluationSet set{.task = LossTask::similarity};
   set.examples.texts_each = 2;
   set.examples.all.source = random_texts(model.config().vocabulary, 6);
@@ -334,7 +334,7 @@ TEST(ImportanceOfTranslations, HasBleu) {
   std::filesystem::copy(golden_model("marian"), folder);
   std::filesystem::copy(golden_folder() / "text/tokenizers/marian", folder,
                         std::filesystem::copy_options::recursive);
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   EvaluationSet set{.task = LossTask::translate};
   set.examples.all.source = random_texts(model.config().vocabulary, 3);
   set.examples.all.target = random_texts(model.config().decoder_vocabulary, 3);
@@ -466,13 +466,13 @@ void expect_same_standings(const Model& model, const EvaluationSet& set, double 
 
 /// Most heads are far from the tolerance, and get few examples.
 TEST(AdaptiveAblations, EndEarlyWithTheSameStanding) {
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   expect_same_standings(model, unlabelled(random_texts(model.config().vocabulary, 512)), 0.5);
 }
 
 /// The weights are random, and what ablating a head adds is hardly more than noise, or below 0.
 TEST(AdaptiveAblations, OfNextTokensEndWithTheSameStanding) {
-  const Model model = Model::load(golden_model("gpt2"));
+  const Model model = load(golden_model("gpt2"));
   expect_same_standings(model, next_tokens(random_texts(model.config().vocabulary, 512)), 0.8);
 }
 

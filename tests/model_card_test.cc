@@ -82,7 +82,7 @@ TEST_F(ModelCard, AsksForTrustOnlyWhereTheFolderHasCode) {
       card_of(model("bert"), {"L0.H1"}, "masked", {.form = PruneForm::masked});
   EXPECT_THAT(masked, AllOf(Not(HasSubstr("trust_remote_code")), Not(HasSubstr("ORIGINAL")),
                             HasSubstr("AutoModelForMaskedLM")));
-  const Model llama = Model::load(golden_model("llama"));
+  const Model llama = load(golden_model("llama"));
   std::vector<std::string> drop;  // the first key/value head of every layer with its heads
   for (const AttentionSite& site : llama.attentions()) {
     const int64_t group = std::ssize(site.heads) / site.kv_heads;
@@ -138,7 +138,7 @@ TEST_F(ModelCard, IsNotBrokenByTheOriginal) {
 }
 
 TEST_F(ModelCard, IsWrittenAgainWithMoreMeasured) {
-  PruneReport report = prune(Model::load(golden_model("bert")), std::vector<std::string>{"L0.H1"},
+  PruneReport report = prune(load(golden_model("bert")), std::vector<std::string>{"L0.H1"},
                              {.out = temporary_.path() / "out"})
                            .report();
   report.before.loss = LossEvidence{.task = "mlm", .value = 2, .examples = 1234};

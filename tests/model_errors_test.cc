@@ -60,7 +60,7 @@ class Checkpoint {
     return folder_.path();
   }
 
-  Model load(const LoadOptions& options = {}) const { return Model::load(write(), options); }
+  Model load(const LoadOptions& options = {}) const { return headwise::load(write(), options); }
   ErrorDetail refused() const {
     return error_of([&] { (void)load(); });
   }
@@ -72,7 +72,7 @@ class Checkpoint {
   TemporaryFolder folder_;
 };
 
-Model golden(const std::string& name) { return Model::load(golden_folder() / "models" / name); }
+Model golden(const std::string& name) { return load(golden_folder() / "models" / name); }
 
 TokenBatch batch_of(std::initializer_list<std::vector<int32_t>> texts) {
   TokenBatch batch;
@@ -451,7 +451,7 @@ TEST(ModelErrors, TheDecoderStartsAsGenerationSays) {
   const int32_t start = marian.config["decoder_start_token_id"];
   marian.config.erase("decoder_start_token_id");
   marian.config.erase("bos_token_id");
-  const Model model = Model::load(marian.write());
+  const Model model = load(marian.write());
   EXPECT_EQ(error_of([&] { (void)generate(model, source, {}); }).where, "decoder_start_token_id");
   const TemporaryFolder folder;
   folder.write("generation_config.json", json{{"decoder_start_token_id", start}}.dump());

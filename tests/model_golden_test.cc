@@ -170,7 +170,7 @@ class EmbeddingGolden : public ModelGolden {};
 
 TEST_P(HiddenStatesGolden, AgreeWithMaps) {
   const Expected expected(folder());
-  const Model model = Model::load(folder());
+  const Model model = load(folder());
   Recorder recorder(model.config().encoder_decoder());
   const ForwardOptions options{.observer = &recorder};
   const TokenBatch batch = expected.batch("ids", "lengths");
@@ -188,13 +188,11 @@ TEST_P(HiddenStatesGolden, AgreeWithMaps) {
   EXPECT_GE(compared, 2 * (model.config().encoder.layers() + model.config().decoder.layers()));
 }
 
-TEST_P(ModelGolden, OutputsAgree) {
-  expect_outputs(Model::load(folder()), Expected(folder()), {}, "");
-}
+TEST_P(ModelGolden, OutputsAgree) { expect_outputs(load(folder()), Expected(folder()), {}, ""); }
 
 TEST_P(GatesGolden, OutputsAgree) {
   const Expected expected(folder());
-  const Model model = Model::load(folder());
+  const Model model = load(folder());
   std::vector<float> gates;
   for (const AttentionSite& site : model.attentions()) {
     const std::vector<float> of_site = expected.floats("gates." + site.name);
@@ -207,7 +205,7 @@ TEST_P(GatesGolden, OutputsAgree) {
 
 TEST_P(GenerationGolden, TokensAgree) {
   const Expected expected(folder());
-  const Model model = Model::load(folder());
+  const Model model = load(folder());
   const TokenBatch batch = expected.batch("ids", "lengths");
   for (int at = 0; expected.has(fmt::format("generate.{}.ids", at)); ++at) {
     const std::string name = fmt::format("generate.{}.", at);
@@ -232,7 +230,7 @@ TEST_P(GenerationGolden, TokensAgree) {
 
 TEST_P(EmbeddingGolden, Agrees) {
   const Expected expected(folder());
-  const Model model = Model::load(folder());
+  const Model model = load(folder());
   const TokenBatch batch = expected.batch("ids", "lengths");
   const auto pooling = SentencePooling::find(folder());
   ASSERT_TRUE(pooling);

@@ -60,7 +60,7 @@ const std::vector<int64_t> kTargets = {3, 7, 1, 10, 2, 8};
 
 class ModelLaws : public testing::TestWithParam<std::string> {
  protected:
-  ModelLaws() : model_(Model::load(golden_model(GetParam()))) {
+  ModelLaws() : model_(load(golden_model(GetParam()))) {
     batch_ = texts_of(model_.config().vocabulary, kLengths, 1);
     target_ = texts_of(std::max(model_.config().decoder_vocabulary, int64_t{10}), kTargets, 50);
     // Text b has gates of its own.

@@ -239,7 +239,7 @@ ObservedCorpus random_corpus(const Model& model) {
 
 class Looking : public testing::TestWithParam<std::string> {
  protected:
-  Looking() : model_(Model::load(golden_model(GetParam()))), corpus_(random_corpus(model_)) {
+  Looking() : model_(load(golden_model(GetParam()))), corpus_(random_corpus(model_)) {
     const ModelConfig& config = model_.config();
     if (config.pad) special_.push_back(*config.pad);
     if (config.bos) special_.push_back(*config.bos);
@@ -392,7 +392,7 @@ class Progress : public ForwardObserver {
 /// Who does not want what follows the last attention misses just that.
 void expect_only_the_end_missing(const std::string& name, const TokenBatch& source,
                                  const TokenBatch& target) {
-  const Model model = Model::load(golden_model(name));
+  const Model model = load(golden_model(name));
   const bool two = model.config().encoder_decoder();
   const auto run = [&](Progress& observer) {
     const ForwardOptions options{.observer = &observer};
@@ -417,7 +417,7 @@ TEST_P(Looking, EndsWithTheLastAttentionForThoseWhoAskNoMore) {
 
 TEST(LongTexts, EndWithTheLastAttentionToo) {
   const std::string name = "llama_rope_dynamic";  // which runs them one by one
-  const int64_t length = Model::load(golden_model(name)).config().max_positions + 2;
+  const int64_t length = load(golden_model(name)).config().max_positions + 2;
   TokenBatch texts;
   for (const int32_t token : {3, 5}) texts.add(std::vector<int32_t>(length, token));
   expect_only_the_end_missing(name, texts, {});
@@ -427,7 +427,7 @@ TEST(LongTexts, EndWithTheLastAttentionToo) {
 /// last rows before a norm whose scale is held.
 TEST(DirectLogits, SumToTheLogitWithEverythingElse) {
   for (const std::string name : {"gpt2", "llama"}) {
-    const Model model = Model::load(golden_model(name));
+    const Model model = load(golden_model(name));
     const std::vector<int32_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};
     TokenBatch batch;
     batch.add(ids);
@@ -469,7 +469,7 @@ TEST(DirectLogits, SumToTheLogitWithEverythingElse) {
 /// What the heads of a causal model add, one by one: their contributions along the directions.
 TEST(DirectLogits, AreOfContributions) {
   for (const std::string name : {"gpt2", "llama"}) {
-    const Model model = Model::load(golden_model(name));
+    const Model model = load(golden_model(name));
     const ObserveData data{
         .corpus = {.texts = {{.ids = {3, 1, 4, 1, 5, 9, 2, 6}}, {.ids = {5}}, {.ids = {8, 2, 7}}}}};
     const Evidence evidence = observe(model, data, {.measures = {"attention"}, .probes = false});

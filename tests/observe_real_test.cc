@@ -30,7 +30,7 @@ bool is_share(const std::string& measure) {
 
 void expect_golden(const std::string& name, const std::filesystem::path& folder) {
   const nlohmann::json golden = read_json(kGoldenFolder / "real" / ("observe_" + name + ".json"));
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   const Tokenizer tokenizer = Tokenizer::load(folder);
   ObserveData data;
   for (const std::string text : golden.at("texts")) {
@@ -63,7 +63,7 @@ TEST(ObserveReal, SeesInStories15mWhatPyTorchSees) {
 
 TEST(ObserveReal, FindsThePreviousTokenHeadOfStories15mAndNoInduction) {
   SKIP_WITHOUT(kStories15m);
-  const Model model = Model::load(kStories15m);
+  const Model model = load(kStories15m);
   const Tokenizer tokenizer = Tokenizer::load(kStories15m);
   ObserveData data;
   for (const char* text :

@@ -260,7 +260,7 @@ TEST_P(ExportedModels, AreSoundGraphsOfAllTheirWeights) {
   const TemporaryFolder temporary;
   const fs::path folder = golden_model(GetParam());
   const OnnxExport made = export_onnx(folder, temporary.path() / "m.onnx");
-  const ModelConfig config = Model::load(folder).config();
+  const ModelConfig config = load(folder).config();
   ASSERT_EQ(made.graphs.size(), config.encoder_decoder() ? 2 : 1);
   std::set<std::string> found;
   int64_t nodes = 0;
@@ -334,9 +334,9 @@ TEST(ExportOnnx, WritesEncoderAndDecoderApart) {
 TEST(ExportOnnx, AttentionsHaveTheHeadsThatAreLeft) {
   const TemporaryFolder temporary;
   const fs::path pruned = temporary.path() / "pruned";
-  const Model whole = Model::load(golden_model("bert"));
+  const Model whole = load(golden_model("bert"));
   prune(whole, std::vector<std::string>{"L0.H1", "L1"}, {.out = pruned});
-  const Model left = Model::load(pruned);
+  const Model left = load(pruned);
   const AttentionSite& site = left.attentions()[0];
   export_onnx(pruned, temporary.path() / "pruned.onnx");
   const OnnxFile file(temporary.path() / "pruned.onnx");

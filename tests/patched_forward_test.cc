@@ -59,7 +59,7 @@ class Changed : public ForwardObserver {
 class Variants : public testing::TestWithParam<std::string> {
  protected:
   Variants()
-      : model_(Model::load(golden_model(GetParam()))),
+      : model_(load(golden_model(GetParam()))),
         source_(texts_of(model_.config().vocabulary, {5, 1, 9, 0, 4}, 1)) {
     if (model_.config().encoder_decoder()) {
       target_ = texts_of(model_.config().decoder_vocabulary, {3, 7, 1, 2, 6}, 50);
@@ -222,7 +222,7 @@ TEST_P(Variants, BadInputIsRefused) {
 }
 
 TEST(VariantsOfLongTexts, AngleIsOfTheText) {
-  const Model model = Model::load(golden_model("llama_rope_dynamic"));
+  const Model model = load(golden_model("llama_rope_dynamic"));
   const int64_t most = model.config().max_positions;
   PatchedForward pass(model, {});
   const std::vector<float> zeros(64);

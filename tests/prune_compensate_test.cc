@@ -52,7 +52,7 @@ double squared_error(const Projected& a, const Projected& b) {
 TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
   for (const char* name : {"bert", "gpt2", "gpt_neox", "marian"}) {
     const TemporaryFolder temporary;
-    const Model model = Model::load(golden_model(name));
+    const Model model = load(golden_model(name));
     const Texts texts(model.config());
     const std::string site = model.attentions()[0].name;
     double last = INFINITY;
@@ -67,7 +67,7 @@ TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
                 .source = texts.source,
                 .target = texts.target});
       Projected left(site);
-      hidden(Model::load(out), texts, {}, &left);
+      hidden(load(out), texts, {}, &left);
       const double error = squared_error(whole, left);
       EXPECT_LT(error, last) << name << " " << to_string(compensation_kind);
       last = error;
@@ -81,7 +81,7 @@ TEST(PruneCompensate, SaysInTheMeanWhatWasSaid) {
 
 TEST(PruneCompensate, LeastSquaresChangesNothingForOneText) {
   const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("llama"));
+  const Model model = load(golden_model("llama"));
   const Texts all(model.config());
   TokenBatch one;
   one.add(std::span(all.source.ids).first(all.source.offsets[1]));
@@ -92,14 +92,14 @@ TEST(PruneCompensate, LeastSquaresChangesNothingForOneText) {
     const fs::path out = temporary.path() / std::string(to_string(compensation_kind));
     prune_to(golden_model("llama"), {"L0.H1"}, out,
              {.compensate = compensation_kind, .source = one});
-    *output = hidden(Model::load(out), all);
+    *output = hidden(load(out), all);
   }
   EXPECT_EQ(difference(outputs[0], outputs[1]), 0);  // no other text says whether it would help
 }
 
 TEST(PruneCompensate, LeastSquaresNeedsNoBias) {
   const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("llama"));
+  const Model model = load(golden_model("llama"));
   const Texts texts(model.config());
   Projected whole("L0"), none("L0"), solved("L0");
   hidden(model, texts, {}, &whole);
@@ -108,7 +108,7 @@ TEST(PruneCompensate, LeastSquaresNeedsNoBias) {
     const fs::path out = temporary.path() / std::string(to_string(compensation_kind));
     prune_to(golden_model("llama"), {"L0.H1"}, out,
              {.compensate = compensation_kind, .source = texts.source});
-    hidden(Model::load(out), texts, {}, seen);
+    hidden(load(out), texts, {}, seen);
   }
   EXPECT_LT(squared_error(whole, solved), squared_error(whole, none));
   const auto refused = [&](const PruneOptions& options) {

@@ -46,7 +46,7 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
   const TemporaryFolder temporary;
   const fs::path folder = golden_model(GetParam()), compact = temporary.path() / "compact",
                  masked = temporary.path() / "masked";
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   const std::vector<std::string> drop = every_third(model, 1);
   const Texts texts(model.config());
   const Activations gated = hidden(model, texts, gates_without(model, drop));
@@ -54,7 +54,7 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
   EXPECT_LE(proof.max_difference, kTolerance);
   EXPECT_TRUE(proof.random_ids);
   prune_to(folder, drop, masked, {.form = PruneForm::masked});
-  const Model small = Model::load(compact);
+  const Model small = load(compact);
   EXPECT_LE(difference(gated, hidden(small, texts)), kTolerance);
   EXPECT_EQ(small.heads() + std::ssize(drop), model.heads());
   if (!drop.empty()) {
@@ -66,26 +66,26 @@ TEST_P(PrunedModels, CompactEqualsMaskedEqualsGates) {
     return site.kv_heads == std::ssize(site.heads) && !GetParam().ends_with("_routed") &&
            !GetParam().ends_with("_mixed");
   });
-  EXPECT_LE(difference(gated, hidden(Model::load(masked), texts)), alone ? 0 : kTolerance);
+  EXPECT_LE(difference(gated, hidden(load(masked), texts)), alone ? 0 : kTolerance);
 }
 
 TEST_P(PrunedModels, CanBePrunedAgain) {
   const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model(GetParam()));
+  const Model model = load(golden_model(GetParam()));
   const Texts texts(model.config());
   std::vector<std::string> gone;
   fs::path last = golden_model(GetParam());
   for (const int64_t round : {1, 2, 0}) {  // the last leaves no head at all
-    const Model now = Model::load(last);
+    const Model now = load(last);
     const std::vector<std::string> drop = every_third(now, round);
     gone.insert(gone.end(), drop.begin(), drop.end());
     const fs::path out = temporary.path() / std::to_string(round);
     // By masked ones, too.
     prune_to(last, drop, out, {.form = round == 2 ? PruneForm::masked : PruneForm::compact});
     last = out;
-    EXPECT_LE(difference(hidden(model, texts, gates_without(model, gone)),
-                         hidden(Model::load(last), texts)),
-              kTolerance)
+    EXPECT_LE(
+        difference(hidden(model, texts, gates_without(model, gone)), hidden(load(last), texts)),
+        kTolerance)
         << "round " << round;
   }
 }
@@ -94,11 +94,11 @@ TEST_P(PrunedModels, CanBePrunedAgain) {
 TEST_P(PrunedModels, TheProofCanFail) {
   const TemporaryFolder temporary;
   const fs::path folder = golden_model(GetParam());
-  const Model model = Model::load(folder);
+  const Model model = load(folder);
   std::vector<std::string> drop = every_third(model, 1);
   if (drop.empty()) drop = every_third(model, 0);  // those were pruned before
   prune_to(folder, drop, temporary.path() / "compact");
-  const Model compact = Model::load(temporary.path() / "compact");
+  const Model compact = load(temporary.path() / "compact");
   const Texts texts(model.config());
   std::vector<float> gates = gates_without(model, drop);
   const auto proof = [&] {
@@ -234,7 +234,7 @@ TEST(Prune, RefusesWhatIsNotThereAndWhatIs) {
 
 TEST(Prune, GivesAModelThatCanBeSaved) {
   const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   const Texts texts(model.config());
   const fs::path out = temporary.path() / "out";
   fs::path made;
@@ -245,8 +245,8 @@ TEST(Prune, GivesAModelThatCanBeSaved) {
     EXPECT_EQ(pruned.report().removed, (std::vector<std::string>{"L0.H1"}));
     EXPECT_EQ(pruned.name(), "bert");
     pruned.save(out);
-    EXPECT_LE(difference(hidden(pruned, texts), hidden(Model::load(out), texts)), 0);
-    EXPECT_EQ(Model::load(out).hash(), pruned.hash());
+    EXPECT_LE(difference(hidden(pruned, texts), hidden(load(out), texts)), 0);
+    EXPECT_EQ(load(out).hash(), pruned.hash());
     EXPECT_TRUE(fs::exists(out / "README.md"));
     EXPECT_THROW(pruned.save(out), Error) << "it is there already";
     EXPECT_THROW(model.save(golden_model("bert") / "inside"), Error);
@@ -256,7 +256,7 @@ TEST(Prune, GivesAModelThatCanBeSaved) {
 }
 
 TEST(Prune, InRoundsRemovesAllHeads) {
-  const Model model = Model::load(golden_model("gpt2"));
+  const Model model = load(golden_model("gpt2"));
   const Texts texts(model.config());
   const EvaluationSet set = unlabelled(texts.source);
   PruneOptions options;
@@ -279,7 +279,7 @@ TEST(Prune, InRoundsRemovesAllHeads) {
 }
 
 TEST(Prune, FollowsAPlanOfTheModel) {
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   const Plan list{.drop = {"L1"}, .order = "ablation"};
   const PrunedModel pruned = prune(model, list);
   EXPECT_EQ(pruned.report().order, "ablation");
@@ -317,7 +317,7 @@ TEST(Prune, MediansOfTimesHaveIntervals) {
 }
 
 TEST(Prune, AModelIsAsFastAsItself) {
-  const Model model = Model::load(golden_model("bert"));
+  const Model model = load(golden_model("bert"));
   const std::vector<SpeedComparison> speed = compare_speed(model, model, {.tokens = 1000});
   ASSERT_EQ(speed.size(), 2u);
   EXPECT_EQ(speed[0].texts, 1);

@@ -72,7 +72,7 @@ inline EquivalenceCheck prune_to(const std::filesystem::path& folder,
                                  const PruneOptions& options = {}) {
   PruneOptions to = options;
   to.out = out;
-  return prune(Model::load(folder), drop, to).report().proof;
+  return prune(load(folder), drop, to).report().proof;
 }
 
 }  // namespace headwise

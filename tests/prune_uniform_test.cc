@@ -34,7 +34,7 @@ TEST(PruneUniform, LoadsAsAStockArchitecture) {
   for (const char* name : {"llama", "mistral", "qwen2", "qwen3", "smollm3"}) {
     const TemporaryFolder temporary;
     const fs::path out = temporary.path() / "out";
-    const Model model = Model::load(golden_model(name));
+    const Model model = load(golden_model(name));
     const std::vector<std::string> drop = one_per_group(model);
     EXPECT_LE(prune_to(golden_model(name), drop, out, {.form = PruneForm::uniform}).max_difference,
               kTolerance);
@@ -57,7 +57,7 @@ TEST(PruneUniform, LoadsAsAStockArchitecture) {
 
 TEST(PruneUniform, TakesWholeGroups) {
   const TemporaryFolder temporary;
-  const Model model = Model::load(golden_model("llama"));
+  const Model model = load(golden_model("llama"));
   std::vector<std::string> drop;
   for (const AttentionSite& site : model.attentions()) {
     const int64_t group = std::ssize(site.heads) / site.kv_heads;
@@ -68,7 +68,7 @@ TEST(PruneUniform, TakesWholeGroups) {
   const fs::path out = temporary.path() / "out", compact = temporary.path() / "compact";
   EXPECT_LE(prune_to(golden_model("llama"), drop, out, {.form = PruneForm::uniform}).max_difference,
             kTolerance);
-  EXPECT_EQ(Model::load(out).attentions()[0].kv_heads, model.attentions()[0].kv_heads - 1);
+  EXPECT_EQ(load(out).attentions()[0].kv_heads, model.attentions()[0].kv_heads - 1);
   // What is compact already can become uniform.
   prune_to(golden_model("llama"), drop, compact);
   prune_to(compact, {}, temporary.path() / "again", {.form = PruneForm::uniform});
@@ -84,7 +84,7 @@ TEST(PruneUniform, OfT5NeedsTheSameHeadsInEachLayer) {
                                          "dec.L1.H2", "cross.L0.H0", "cross.L1.H3"};
   EXPECT_LE(prune_to(golden_model("t5"), same, out, uniform).max_difference, kTolerance);
   const json config = json::parse(contents_of(out / "config.json"));
-  EXPECT_EQ(config["num_heads"], Model::load(golden_model("t5")).attentions()[0].heads.size() - 1);
+  EXPECT_EQ(config["num_heads"], load(golden_model("t5")).attentions()[0].heads.size() - 1);
   const ErrorDetail error = error_of([&] {
     prune_to(golden_model("t5"),
              {"enc.L0.H1", "enc.L1.H2", "dec.L0.H2", "dec.L1.H2", "cross.L0.H0", "cross.L1.H3"},

@@ -68,7 +68,7 @@ ObservedCorpus first_of(const std::vector<Known>& all, size_t count, const Token
 TEST(MiniLmKnows, DeterminersAndObjects) {
   SKIP_WITHOUT_FILE(kTreebank);
   SKIP_WITHOUT_FILE(kMiniLm / "config.json");
-  const Model model = Model::load(kMiniLm);
+  const Model model = load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<TreeSentence> sentences = read_conllu(kTreebank);
   const ObservedCorpus corpus = first_of(sentences, 300, tokenizer, &ObservedText::tree);
@@ -93,7 +93,7 @@ TEST(MiniLmKnows, DeterminersAndObjects) {
 TEST(MiniLmKnows, WhomPronounsStandFor) {
   SKIP_WITHOUT_FILE(kGap);
   SKIP_WITHOUT_FILE(kMiniLm / "config.json");
-  const Model model = Model::load(kMiniLm);
+  const Model model = load(kMiniLm);
   const Tokenizer tokenizer = Tokenizer::load(kMiniLm);
   const std::vector<CoreferenceItem> items = read_gap(kGap);
   const ObservedCorpus corpus = first_of(items, 200, tokenizer, &ObservedText::item);

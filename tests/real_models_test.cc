@@ -139,7 +139,7 @@ class OneToken : public ForwardObserver {
 TEST(MiniLm, HiddenStatesMapsAndEmbeddings) {
   SKIP_IF_ABSENT(kMiniLm);
   const ExpectedStates expected(kMiniLm.name);
-  const Model model = Model::load(kMiniLm.folder);
+  const Model model = load(kMiniLm.folder);
   const auto pooling = SentencePooling::find(kMiniLm.folder);
   ASSERT_TRUE(pooling.has_value());
   const TokenBatch batch = expected.batch();
@@ -192,7 +192,7 @@ TEST_P(Stories, IdsOfTexts) {
 TEST_P(Stories, Logits) {
   SKIP_IF_ABSENT(GetParam());
   const ExpectedStates expected(GetParam().name);
-  const Model model = Model::load(GetParam().folder);
+  const Model model = load(GetParam().folder);
   const TokenBatch batch = expected.batch();
   std::vector<int64_t> last;
   for (int64_t b = 0; b < batch.sequences(); ++b) last.push_back(batch.offsets[b + 1] - 1);

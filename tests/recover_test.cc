@@ -29,7 +29,7 @@ class Recovered : public testing::TestWithParam<std::string> {
     return hidden_error(model_, examples, student);
   }
 
-  Model model_ = Model::load(golden_model(GetParam()));
+  Model model_ = load(golden_model(GetParam()));
   TemporaryFolder folder_;
   std::filesystem::path pruned_ = folder_.path() / "pruned";
   int64_t vocabulary_ = model_.config().vocabulary;
@@ -43,7 +43,7 @@ TEST_P(Recovered, FromWhatTheModelSaidBefore) {
   const std::string config = contents_of(pruned_ / "config.json");
   const double before = error(pruned_, set.examples);
   const std::filesystem::path out = folder_.path() / "recovered";
-  recover(Model::load(pruned_), model_, set,
+  recover(load(pruned_), model_, set,
           {.epochs = 10, .tokens_per_batch = 100, .optimizer = {.rate = 1e-3}}, out);
   EXPECT_LT(error(out, set.examples), before / 2);
   EXPECT_EQ(error(pruned_, set.examples), before) << "the original is not touched";
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Recovered,
                          [](const auto& info) { return info.param; });
 
 TEST(RecoveredByLabels, LearnsThem) {
-  const Model model = Model::load(golden_model("bert_sequence"));
+  const Model model = load(golden_model("bert_sequence"));
   const PrunedModel pruned = prune(model, std::vector<std::string>{"L0.H0"});
   EvaluationSet set{.task = LossTask::classify};
   set.examples.all.source = random_texts(model.config().vocabulary, 0);

@@ -50,7 +50,7 @@ class RelateGolden : public ::testing::TestWithParam<std::string> {
     if (!std::filesystem::exists(source.folder / "config.json")) {
       GTEST_SKIP() << source.folder << " is not there";
     }
-    model.emplace(Model::load(source.folder));
+    model.emplace(load(source.folder));
     stored.emplace(source.texts);
     expected.emplace(golden("relate/" + GetParam() + ".safetensors"));
   }

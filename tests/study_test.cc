@@ -27,7 +27,7 @@ constexpr int64_t kTexts = 70;
 
 class StudyOfBert : public testing::Test {
  protected:
-  StudyOfBert() : model_(Model::load(golden_model("bert"))) {
+  StudyOfBert() : model_(load(golden_model("bert"))) {
     std::vector<int64_t> lengths(kTexts);
     for (int64_t i = 0; i < kTexts; ++i) lengths[i] = 4 + i % 9;
     texts_ = texts_of(model_.config().vocabulary, lengths, 5);
@@ -107,7 +107,7 @@ TEST_F(StudyOfBert, ReportsOnExamplesThatDidNotChoose) {
 
   // The same number from the pruned model itself, over the held-out texts.
   const EvaluationSet others = split_examples(unlabelled(texts_)).held_out;
-  const Model pruned = Model::load(out("study") / "model");
+  const Model pruned = load(out("study") / "model");
   const double after = infidelity(pruned, model_, others.examples.all.source);
   EXPECT_NEAR(held_out.loss.after, after, 1e-5 * after + 1e-9);
   EXPECT_EQ(held_out.change, held_out.loss.after);

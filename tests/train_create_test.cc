@@ -96,7 +96,7 @@ TEST_P(TrainCreate, IsSavedAsAFolderThatRuns) {
   const TemporaryFolder folder;
   TrainableModel model = TrainableModel::create(config_of(GetParam()), {.seed = 9});
   model.save(folder.path());
-  const Model saved = Model::load(folder.path());
+  const Model saved = load(folder.path());
   EXPECT_EQ(saved.config().architecture, model.config().architecture);
   const TrainableModel again = load_for_its_task(folder.path());
   ASSERT_EQ(again.tensors().size(), model.tensors().size());

@@ -204,7 +204,7 @@ TEST_P(OwnHeadsGradient, TheSavedModelRunsTheSame) {
   TrainableModel model = create(GetParam());
   const TemporaryFolder folder;
   model.save(folder.path());
-  const Model saved = Model::load(folder.path());
+  const Model saved = load(folder.path());
   const TrainingBatch batch = batch_of(GetParam(), model.config());
   const Activations hidden = saved.config().encoder_decoder()
                                  ? saved.forward(batch.source, batch.target)

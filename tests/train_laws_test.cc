@@ -164,7 +164,7 @@ TEST_P(TrainLaws, HiddenStatesAreThoseOfTheModelThatRuns) {
   Reached trained, run;
   TrainableModel model = load();
   model.evaluate(batch(), {.observer = &trained});
-  const Model whole = Model::load(golden_model(GetParam()));
+  const Model whole = headwise::load(golden_model(GetParam()));
   const TrainingBatch texts = batch();
   if (whole.config().encoder_decoder()) {
     whole.forward(texts.source, texts.target, {.observer = &run});

@@ -55,7 +55,7 @@ TEST_P(SaveLaws, WhatIsLoadedIsSavedAsItWas) {
   }
   EXPECT_EQ(before.metadata(), after.metadata());
   // What is not there any more was a copy or a buffer: the model is the same.
-  Model old = Model::load(golden_model(GetParam())), saved = Model::load(folder.path());
+  Model old = load(golden_model(GetParam())), saved = load(folder.path());
   EXPECT_EQ(old.config().architecture, saved.config().architecture);
   EXPECT_EQ(old.output_width(), saved.output_width());
   TokenBatch text;
@@ -93,7 +93,7 @@ TEST_P(RetrainLaws, AnOutputLayerThatIsNotThereIsMade) {
   TrainableModel model = TrainableModel::load(golden_model(name), what);
   EXPECT_EQ(model.config().architecture, architecture);
   model.save(folder.path());
-  const Model saved = Model::load(folder.path());
+  const Model saved = load(folder.path());
   EXPECT_EQ(saved.config().task, task);
   EXPECT_EQ(saved.config().architecture, architecture);
   EXPECT_EQ(saved.output_width() > 0, task != Task::hidden);
@@ -103,7 +103,7 @@ TEST_P(RetrainLaws, AnOutputLayerThatIsNotThereIsMade) {
   // What was there before is there still.
   TokenBatch text;
   text.add(std::vector<int32_t>{4, 9, 5, 7});
-  const Activations before = Model::load(golden_model(name)).forward(text);
+  const Activations before = load(golden_model(name)).forward(text);
   const Activations after = saved.forward(text);
   EXPECT_EQ(0, std::memcmp(before.rows.data(), after.rows.data(),
                            sizeof(float) * after.rows.extent(0) * after.rows.extent(1)));

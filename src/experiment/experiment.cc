@@ -168,7 +168,7 @@ class Workshop : public TrialContext {
           fs::remove_all(folder);
           train_tiny_model(name, folder, [this] { progress(0, 1); });
         }
-        loaded_ = std::make_unique<Model>(Model::load(folder));
+        loaded_ = std::make_unique<Model>(load(folder));
       } else {
         const auto found = models_.find(name);
         if (found == models_.end()) {

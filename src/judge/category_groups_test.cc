@@ -12,7 +12,7 @@ namespace headwise {
 namespace {
 
 TEST(CategoryGroups, HaveTheHeadsOfEachRole) {
-  const Model model = Model::load(golden_folder() / "models" / "bert");
+  const Model model = load(golden_folder() / "models" / "bert");
   const Verdict verdict{.categories = {{.role = "previous", .heads = {"L1.H1", "L0.H0"}},
                                        {.role = "induction"},
                                        {.role = "noise", .heads = {"L0.H1"}}}};

@@ -42,7 +42,7 @@ TEST(HeadRanks, FollowTheSingularValues) {
   }
   const TemporaryFolder folder;
   model.save(folder.path());
-  const std::vector<double> ranks = qk_ranks(Model::load(folder.path()));
+  const std::vector<double> ranks = qk_ranks(load(folder.path()));
   ASSERT_EQ(ranks.size(), 2u);
   double entropy = 0;  // of 1, 2, 4, 8
   for (const double value : {1., 2., 4., 8.}) entropy -= value / 15 * std::log(value / 15);
@@ -51,7 +51,7 @@ TEST(HeadRanks, FollowTheSingularValues) {
 }
 
 TEST(HeadRanks, FixedHeadsHaveNone) {
-  const Model model = Model::load(golden_folder() / "models/bert_fixed");
+  const Model model = load(golden_folder() / "models/bert_fixed");
   const std::vector<double> ranks = qk_ranks(model);
   for (int64_t site = 0; site < std::ssize(model.attentions()); ++site) {
     const int64_t learned = model.layer(site).shape().learned();

@@ -187,14 +187,14 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
-Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
+Model read_model(const std::filesystem::path& folder, const LoadOptions& options) {
   ModelConfig config = read_config(folder, options.config);
   WeightReader reader(TensorFiles::open(folder), {.allow_nonfinite = options.allow_nonfinite,
                                                   .allow_unexpected = options.allow_unexpected});
   const std::string prefix = find_prefix(config, reader);
   if (!TaskHead::was_saved(config, prefix, reader)) config.task = Task::hidden;
   reader.expect(table_of(config, prefix, reader));
-  auto parts = std::make_unique<Parts>(std::move(config), reader, prefix, false);
+  auto parts = std::make_unique<Model::Parts>(std::move(config), reader, prefix, false);
   reader.finish();
   return Model(std::move(parts), std::make_unique<ModelSource>(folder, options));
 }

@@ -55,7 +55,7 @@ Model load(const std::string& folder_or_id, const LoadOptions& options) {
   // Both at once: each takes a good part of the time to the first result.
   std::future<std::optional<Tokenizer>> tokenizer =
       std::async(std::launch::async, [&folder] { return Tokenizer::find(folder); });
-  Model model = Model::load(folder, options);
+  Model model = read_model(folder, options);
   ModelSource& source = ModelSource::of(model);
   source.set_tokenizer(tokenizer.get());
   if (!std::filesystem::is_directory(folder_or_id)) source.set_name(folder_or_id);

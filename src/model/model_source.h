@@ -47,4 +47,7 @@ class ModelSource {
   mutable std::string hash_;  // empty: not computed
 };
 
+/// Reads a model without its tokenizer, which is read when it is first asked for.
+Model read_model(const std::filesystem::path& folder, const LoadOptions& options = {});
+
 }  // namespace headwise

@@ -1,4 +1,6 @@
 // What a model knows about where it is from.
+#include "model/model_source.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +67,7 @@ TEST(ModelSource, AHashCanBeStoppedAndAskedForAgain) {
 TEST(ModelSource, TheTokenizerIsReadWithTheModelOrWhenItIsAskedFor) {
   const TemporaryFolder folder;
   const fs::path path = with_tokenizer(folder);
-  const Model at_once = load(path.string()), later = Model::load(path);
+  const Model at_once = load(path.string()), later = read_model(path);
   ASSERT_NE(at_once.tokenizer(), nullptr);
   ASSERT_NE(later.tokenizer(), nullptr);
   EXPECT_EQ(later.tokenizer()->kind(), at_once.tokenizer()->kind());
@@ -76,7 +78,7 @@ TEST(ModelSource, ATokenizerThatCannotBeReadIsNoReasonToRefuseTheWeights) {
   const TemporaryFolder folder;
   const fs::path path = with_tokenizer(folder);
   std::ofstream(path / "tokenizer.json") << "{";
-  const Model model = Model::load(path);
+  const Model model = read_model(path);
   EXPECT_THROW(model.tokenizer(), Error);
   EXPECT_THROW(load(path.string()), Error);
 }

@@ -16,7 +16,7 @@ namespace {
 class GroupsOfBert : public testing::Test {
  protected:
   GroupsOfBert()
-      : model_(Model::load(golden_model("bert"))),
+      : model_(load(golden_model("bert"))),
         set_(unlabelled(
             headwise::texts_of(model_.config().vocabulary, std::vector<int64_t>(40, 9), 3))),
         sweep_(model_, pooling_, set_, {}),

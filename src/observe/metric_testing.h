@@ -12,7 +12,7 @@
 
 namespace headwise {
 
-inline Model load_golden_model(const std::string& name) { return Model::load(golden_model(name)); }
+inline Model load_golden_model(const std::string& name) { return load(golden_model(name)); }
 
 class PassOn : public ForwardObserver {
  public:

@@ -64,7 +64,7 @@ class SmallBert {
   Model load() {
     const TemporaryFolder folder;
     model_.save(folder.path());
-    return Model::load(folder.path());
+    return headwise::load(folder.path());
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "headwise/prune/prune.h"
 #include "io/folder_aside.h"
+#include "model/model_source.h"
 #include "model/random_texts.h"
 #include "plan/model_cost.h"
 #include "prune/equivalence.h"
@@ -64,7 +65,7 @@ double ForwardTime::measured_speedup(std::span<const uint8_t> kept) const {
   const std::shared_ptr<FolderAside> compact = temporary_folder();
   write_pruned({.model = model_, .gates = gates}, PruneForm::compact, compact->path());
   const SpeedComparison speed =
-      compare_speed(model_, Model::load(compact->path(), model_.load_options()), kTexts,
+      compare_speed(model_, read_model(compact->path(), model_.load_options()), kTexts,
                     {.tokens = kTokens, .check = check_});
   return speed.before / speed.after;
 }

@@ -153,7 +153,7 @@ GatedPlan learn_plan(const Model& model, const EvaluationSet& set, const GateOpt
   trained.write();
   expect_heads(kept, plan.expected);
   expect_cost(summarize(model.folder()), kept, plan.expected);
-  Model gated = Model::load(aside->path(), model.load_options());
+  Model gated = read_model(aside->path(), model.load_options());
   ModelSource::of(gated).keep(aside);
   ModelSource::of(gated).set_name(model.name());
   return {.plan = std::move(plan), .gates = std::move(learned), .model = std::move(gated)};

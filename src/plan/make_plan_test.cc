@@ -194,7 +194,7 @@ TEST(MakePlan, SaysWhatIsMissing) {
   EXPECT_THAT(message(verdict, {.drop = "L0.H0", .uniform = true}), HasSubstr("evenly"));
   EXPECT_THAT(message(verdict, {.heads = 1}), HasSubstr("2 or more"));
   EXPECT_THAT(message(verdict_of(grid_names(2, 2)), {.keep = 0.5}), HasSubstr("observe"));
-  const Model marian = Model::load(golden("marian"));
+  const Model marian = load(golden("marian"));
   EXPECT_THAT(message(verdict, {.keep = 0.5}, &marian), HasSubstr("L0.H0"));
   EXPECT_THAT(message(verdict_of({"heads"}), {.keep = 0.5}), HasSubstr("heads"));
   EXPECT_THROW(head_order("alphabetic"), Error);
@@ -234,7 +234,7 @@ TEST(MakePlan, CountsByHand) {
 
 TEST(MakePlan, UniformFitsWhatConfigsCanSay) {
   for (const char* name : {"bert", "llama", "t5", "mpnet", "marian", "qwen3"}) {
-    const Model model = Model::load(golden(name));
+    const Model model = load(golden(name));
     for (uint64_t seed = 0; seed < 20; ++seed) {
       SCOPED_TRACE(std::string(name) + " " + std::to_string(seed));
       const ModelConfig& config = model.config();
@@ -305,7 +305,7 @@ class Measured : public testing::Test {
     return sum / tokens;
   }
 
-  Model model_ = Model::load(golden("gpt2"));
+  Model model_ = load(golden("gpt2"));
   EvaluationSet set_;
   Verdict verdict_;
 };
@@ -426,7 +426,7 @@ TEST_F(Measured, MeasuresHowFastItGets) {
 }
 
 TEST(MakePlan, ScoresAreOfTheTask) {
-  const Model model = Model::load(golden("bert_sequence"));
+  const Model model = load(golden("bert_sequence"));
   EvaluationSet set{.task = LossTask::classify};
   for (int32_t b = 0; b < 5; ++b) {
     set.examples.all.source.add(std::vector<int32_t>{1, 3 + b, 9, 20 - b, 2});

@@ -169,7 +169,7 @@ class PruneRun {
     }
     step("writing");
     write_pruned(pruning, form, to);
-    Model pruned = Model::load(to, model_.load_options());
+    Model pruned = read_model(to, model_.load_options());
     prove(pruning, pruned, form);
     if (!recovers()) return pruned;
     const Recovery& recovery = *options_.recover;
@@ -184,7 +184,7 @@ class PruneRun {
     TrainedFolder trained(to, recovery.set, model_.load_options());
     trained.learn(original_, training);
     trained.write();
-    return Model::load(to, model_.load_options());
+    return read_model(to, model_.load_options());
   }
 
   void prove(const Pruning& pruning, const Model& pruned, PruneForm form) {
@@ -200,7 +200,7 @@ class PruneRun {
       const bool masked = form == PruneForm::masked;
       const FolderAside reference(aside_->beside("reference"));
       write_pruned(pruning, masked ? PruneForm::compact : PruneForm::masked, reference.path());
-      compare(Model::load(reference.path(), model_.load_options()), {});
+      compare(read_model(reference.path(), model_.load_options()), {});
     }
     require_same(proof_, pruning.model, options_.out);
   }

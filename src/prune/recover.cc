@@ -18,7 +18,7 @@ Model recover(const Model& model, const Model& teacher, const EvaluationSet& set
   TrainedFolder trained(aside->path(), set, model.load_options());
   trained.learn(teacher, options);
   trained.write();
-  Model recovered = Model::load(aside->path(), model.load_options());
+  Model recovered = read_model(aside->path(), model.load_options());
   ModelSource& source = ModelSource::of(recovered);
   if (out.empty()) {
     source.keep(aside);

@@ -5,6 +5,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/train/batches.h"
+#include "model/model_source.h"
 #include "text/line_reader.h"
 #include "train/translation_bleu.h"
 
@@ -52,7 +53,7 @@ Evaluation Evaluator::operator()(const Examples& examples) const {
 double Evaluator::bleu(const Examples& examples, const DataFiles& files,
                        const std::filesystem::path& saved) const {
   const std::vector<std::string> wanted = read_references(files.files[1], examples.size());
-  const Model model = Model::load(saved);
+  const Model model = read_model(saved);
   const GenerateOptions options =
       translation_options(saved, model.config(), settings_.evaluate.beam, settings_.data.length);
   return translation_bleu(model, examples.all.source, options, tokenizer_, wanted,

@@ -59,7 +59,7 @@ struct TrainableModel::Parts {
     tensors = std::move(declared.tensors);
   }
 
-  void set_switches() {
+  void set_states() {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const bool grad_is_zero = std::exchange(parameters[i].grad_is_zero, false);
       if (i < states.size())
@@ -223,13 +223,13 @@ Loss TrainableModel::Parts::run(const TrainingBatch& batch, PassOptions options,
 }
 
 Loss TrainableModel::train(const TrainingBatch& batch, const PassOptions& options) {
-  parts_->set_switches();
+  parts_->set_states();
   return parts_->run(batch, options, true);
 }
 
 void TrainableModel::train_hidden(const TrainingBatch& batch, const PassOptions& options,
                                   const NextGradient& next) {
-  parts_->set_switches();
+  parts_->set_states();
   if (!parts_->gates) return parts_->network->run_hidden(batch, options, next);
   parts_->network->run_hidden(batch, parts_->with_drawn_gates(options), next);
   parts_->gates->backward(parts_->gate_options.l0);

@@ -15,6 +15,7 @@
 #include "headwise/model/head_ranks.h"
 #include "headwise/model/model.h"
 #include "io/file.h"
+#include "model/model_source.h"
 #include "model/random_texts.h"
 
 namespace headwise {
@@ -45,7 +46,7 @@ double inference_speed(const Model& model, int64_t length) {
 }
 
 void write_measures(const fs::path& file, const fs::path& folder, int64_t length) {
-  const Model model = Model::load(folder);
+  const Model model = read_model(folder);
   const std::vector<double> ranks = qk_ranks(model);
   ordered_json measures = {{"inference_tokens_per_second", inference_speed(model, length)},
                            {"qk_rank_mean", 0.0}};

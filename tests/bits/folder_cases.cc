@@ -36,7 +36,7 @@ std::string pruned(const std::string& name, const std::vector<std::string>& drop
 }
 
 std::string compensated(const std::string& name, Compensation options) {
-  const Model model = Model::load(golden_model(name));
+  const Model model = load(golden_model(name));
   const Texts texts(model.config());
   return pruned(name, {model.attentions()[0].head_name(0)},
                 {.compensate = options, .source = texts.source, .target = texts.target});
@@ -44,7 +44,7 @@ std::string compensated(const std::string& name, Compensation options) {
 
 /// A few steps of the pruned model towards what the whole one says.
 std::string recovered(const std::string& name) {
-  const Model model = Model::load(golden_model(name));
+  const Model model = load(golden_model(name));
   const Texts texts(model.config());
   const std::vector<std::string> drop = {model.attentions()[0].head_name(0)};
   const Model recovered = recover(prune(model, drop), model, unlabelled(texts.source, texts.target),
@@ -76,7 +76,7 @@ std::vector<BitCase> file_cases() {
   std::vector<BitCase> cases;
   for (const std::string& name : golden_model_names()) {
     const auto prune_all = [name](PruneForm form) {
-      return pruned(name, one_per_group(Model::load(golden_model(name))), {.form = form});
+      return pruned(name, one_per_group(load(golden_model(name))), {.form = form});
     };
     cases.push_back({"compact." + name, [=] { return prune_all(PruneForm::compact); }});
     cases.push_back({"masked." + name, [=] { return prune_all(PruneForm::masked); }});
@@ -84,7 +84,7 @@ std::vector<BitCase> file_cases() {
   }
   for (const std::string name : {"llama", "mistral", "qwen2", "qwen3", "smollm3"}) {
     cases.push_back({"uniform." + name, [=] {
-                       return pruned(name, one_per_group(Model::load(golden_model(name))),
+                       return pruned(name, one_per_group(load(golden_model(name))),
                                      {.form = PruneForm::uniform});
                      }});
   }

@@ -72,7 +72,7 @@ Activations pass(const Model& model, const Texts& texts, const ForwardOptions& o
 }
 
 std::string whole_pass(const std::string& name) {
-  const Model model = Model::load(golden_model(name));
+  const Model model = load(golden_model(name));
   const Texts texts(model.config());
   const TokenBatch& last = texts.target.sequences() > 0 ? texts.target : texts.source;
   BitHash hash;
@@ -91,7 +91,7 @@ std::string whole_pass(const std::string& name) {
 
 /// The tokens of the texts one by one, over a key/value cache.
 std::string step_by_step(const std::string& name) {
-  const Model model = Model::load(golden_model(name));
+  const Model model = load(golden_model(name));
   const Texts texts(model.config());
   const bool two = model.config().encoder_decoder();
   const TokenBatch& written = two ? texts.target : texts.source;

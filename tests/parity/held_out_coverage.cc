@@ -85,7 +85,7 @@ class Coverage {
            int64_t all)
       : folder_(folder),
         half_(half),
-        model_(Model::load(folder)),
+        model_(load(folder)),
         tokenizer_(Tokenizer::load(folder)),
         set_(read(file, tokenizer_, model_.config(), all)) {
     const SentencePooling pooling = SentencePooling::find_or_mean(folder);

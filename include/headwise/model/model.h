@@ -124,15 +124,14 @@ class PatchedForward;
 struct Transformer;
 class Tokenizer;
 
-/// A model by its folder, or by its id in the local Hugging Face cache (see find_model), and its
-/// tokenizer. Throws Error if one of them cannot be read.
+/// A model and its tokenizer, if it has one, by its folder with config.json and safetensors, or by
+/// its id in the local Hugging Face cache (see find_model). Throws Error if one of them cannot be
+/// read.
 Model load(const std::string& folder_or_id, const LoadOptions& options = {});
 
 /// Weights, config and tokenizer, and where they are from.
 class Model {
  public:
-  /// A folder with config.json and safetensors. The tokenizer is read when it is asked for.
-  static Model load(const std::filesystem::path& folder, const LoadOptions& options = {});
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
   ~Model();
@@ -207,6 +206,7 @@ class Model {
   friend class PatchedForward;                              // src/model/patched_forward.h
   friend class ModelSource;                                 // src/model/model_source.h
   friend const Transformer& layers_of(const Model& model);  // src/model/model_parts.h
+  friend Model read_model(const std::filesystem::path& folder, const LoadOptions& options);
   struct Parts;
   Model(std::unique_ptr<Parts> parts, std::unique_ptr<ModelSource> source);
   std::unique_ptr<Parts> parts_;

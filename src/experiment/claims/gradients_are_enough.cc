@@ -46,7 +46,7 @@ json run(const json& settings, int64_t seed, TrialContext& context) {
   training["data"]["train"] = text.string();
   training["seed"] = seed;
   train_in_trial(training, folder / "model", context);
-  const Model model = Model::load(folder / "model");
+  const Model model = load(folder / "model");
   const EvaluationSet set = examples_of(subject_of(settings), model, context);
   const auto halves = random_halves(set.size());
   const EvaluationSet choosing = examples_of(set, halves[0]), testing = examples_of(set, halves[1]);
