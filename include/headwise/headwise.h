@@ -6,6 +6,7 @@
 #pragma once
 
 #include "headwise/construct/construct.h"
+#include "headwise/construct/convolution.h"
 #include "headwise/construct/program.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
