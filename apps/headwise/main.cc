@@ -138,6 +138,7 @@ ExitCode run(int argc, char** argv) {
   add_construct(app, common);
   add_train(app, common);
   add_sweep(app, common);
+  add_experiment(app, common);
   add_serve(app, common);
   const bool json = asks_for_json(argc, argv);
   try {
