@@ -8,6 +8,8 @@ namespace headwise {
 
 std::span<const ExperimentKind> experiment_kinds() {
   static const std::array kAll = {
+      convolution_as_heads(),
+      programs_as_heads(),
       harmful_heads(),
   };
   return kAll;

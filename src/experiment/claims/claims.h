@@ -5,6 +5,8 @@
 
 namespace headwise {
 
+ExperimentKind convolution_as_heads();
 ExperimentKind harmful_heads();
+ExperimentKind programs_as_heads();
 
 }  // namespace headwise
