@@ -1,6 +1,7 @@
 // Constructed models against plain evaluation, and that against functions written by hand.
 #include "headwise/construct/construct.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -165,6 +166,15 @@ TEST(Construct, CompilesEveryPrimitive) {
     EXPECT_EQ(made.check.texts, 1092) << program;
     EXPECT_EQ(made.check.different, 0) << program;
   }
+}
+
+/// Parts that are used twice are evaluated once.
+TEST(Construct, CompilesSharedParts) {
+  std::string lines = "x0 = indices\n";
+  for (int i = 1; i <= 40; ++i) lines += fmt::format("x{0} = min(x{1}, x{1} + 1)\n", i, i - 1);
+  const Construction made = check(lines + "return x40");
+  EXPECT_EQ(made.layers.size(), 1u);
+  EXPECT_EQ(made.check.different, 0);
 }
 
 TEST(Construct, LeavesOutTextsWithoutAnAnswer) {
@@ -338,6 +348,7 @@ TEST(Programs, RefuseWhatIsNotUnderstood) {
       {"length: 0\nreturn 1", "1 to 1000"},
       {"alphabet: a a\nreturn 1", "named twice"},
       {"alphabet: [BOS]\nreturn 1", "special"},
+      {"return \"\xff\"", "not UTF-8"},
   };
   for (const auto& [lines, says] : cases) {
     const ErrorDetail error =
@@ -349,6 +360,12 @@ TEST(Programs, RefuseWhatIsNotUnderstood) {
   std::string deep = "return ";
   for (int i = 0; i < 10'000; ++i) deep += '(';
   EXPECT_THROW((void)Program::parse(std::string(kHead) + deep, "f"), Error);
+  std::string many = "x0 = indices\n";
+  for (int i = 1; i <= 1000; ++i) many += fmt::format("x{} = x{} + {}\n", i, i - 1, i);
+  EXPECT_THAT(error_of([&] { (void)Program::parse(std::string(kHead) + many, "f"); }).what,
+              HasSubstr("too many sequences"));
+  EXPECT_THAT(error_of([] { (void)Program::load("sort", {.alphabet = {"a b"}}); }).what,
+              HasSubstr("a space"));
 }
 
 TEST(Programs, RefuseTextsThatAreNotTheirs) {

@@ -13,6 +13,7 @@
 #include "headwise/core/error.h"
 #include "headwise/core/nearest_name.h"
 #include "headwise/io/json.h"
+#include "headwise/text/utf8.h"
 
 namespace headwise {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 constexpr int64_t kLongestProgram = 1000;   // tokens of a text
 constexpr int64_t kLargestAlphabet = 1000;  // tokens
 constexpr size_t kDeepestExpression = 100;  // brackets and operators inside each other
+constexpr size_t kMostNodes = 1000;         // sequences, named or not
 constexpr size_t kLargestSource = 100'000;  // bytes
 
 const std::vector<std::string>& reserved_words() {
@@ -128,6 +130,9 @@ class Parser {
       assign();
     }
     if (peek().kind != Word::Kind::end) unexpected("the end of the line");
+    if (graph_.nodes().size() > kMostNodes) {
+      refuse(where_, "there are too many sequences", "", fmt::format("at most {}", kMostNodes));
+    }
   }
 
  private:
@@ -403,6 +408,9 @@ void check_alphabet(const std::vector<std::string>& alphabet, const std::string&
   }
   std::set<std::string> seen;
   for (const std::string& token : alphabet) {
+    if (split_tokens(token) != std::vector{token} || find_invalid_utf8(token)) {
+      refuse(where, "a token is empty, has a space in it or is not UTF-8", quote(token));
+    }
     if (token.starts_with('[') && token.ends_with(']') && token.size() > 2) {
       refuse(where, "a token looks like a special one", quote(token), "one without [ ]");
     }
@@ -429,6 +437,9 @@ ProgramGraph parse_program(std::string_view source, const std::string& where,
   if (source.size() > kLargestSource) {
     refuse(where, "the text is too long", fmt::format("{} bytes", source.size()),
            fmt::format("at most {}", kLargestSource));
+  }
+  if (const auto byte = find_invalid_utf8(source)) {
+    refuse(where, "the text is not UTF-8", fmt::format("byte {}", *byte));
   }
   ProgramGraph graph;
   Parser parser(graph, where);

@@ -166,12 +166,17 @@ std::string ProgramGraph::text_of(const Selector& selector) const {
 }
 
 ProgramValue ProgramGraph::evaluate(int at, const std::map<int, ProgramValue>& known) const {
-  if (const auto value = known.find(at); value != known.end()) return value->second;
+  std::map<int, ProgramValue> values = known;  // parts may be used many times
+  return evaluated(at, values);
+}
+
+const ProgramValue& ProgramGraph::evaluated(int at, std::map<int, ProgramValue>& values) const {
+  if (const auto value = values.find(at); value != values.end()) return value->second;
   const ProgramNode& node = nodes_[at];
   if (node.kind == NodeKind::literal) return node.value;
   std::vector<ProgramValue> operands;
-  for (const int operand : node.operands) operands.push_back(evaluate(operand, known));
-  return apply_map(node.op, operands);
+  for (const int operand : node.operands) operands.push_back(evaluated(operand, values));
+  return values.emplace(at, apply_map(node.op, operands)).first->second;
 }
 
 }  // namespace headwise

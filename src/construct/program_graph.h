@@ -105,6 +105,7 @@ class ProgramGraph {
   ProgramValue evaluate(int node, const std::map<int, ProgramValue>& known) const;
 
  private:
+  const ProgramValue& evaluated(int node, std::map<int, ProgramValue>& values) const;
   std::string text_of(int node, bool defines) const;
   std::string text_of(const Selector& selector) const;
 
