@@ -359,7 +359,7 @@ ClaimVerdict run_experiment(std::string_view name, const fs::path& folder,
     RunLog log(file, done.bytes);
     if (done.header.is_null()) log.add(header.dump());
     const std::vector<ExperimentTrial> trials = kind.trials(settings);
-    Workshop workshop(options, folder / "work");
+    Workshop workshop(options, fs::absolute(folder) / "work");
     for (size_t t = 0; t < trials.size(); ++t) {
       if (done.results.contains(trials[t].name) || !workshop.has(trials[t])) continue;
       log.add(workshop.run(trials[t], static_cast<int64_t>(t), std::ssize(trials)).dump());

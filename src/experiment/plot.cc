@@ -130,6 +130,7 @@ class Drawing {
     }
     for (const double mark : plot.y_marks) range.add(mark);
     range = range.padded(false);
+    if (plot.y_most) range.high = std::min(range.high, *plot.y_most);
     return {range.low, range.high, kBottom, kTop, false};
   }
 
@@ -173,6 +174,7 @@ class Drawing {
     std::string path;
     for (const PlotPoint& point : series.points) {
       if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+      if (plot_.y_most && point.y > *plot_.y_most) continue;
       const double x = x_.at(point.x), y = y_.at(point.y);
       if (point.low && point.high) {
         line(x, y_.at(*point.low), x, y_.at(*point.high),

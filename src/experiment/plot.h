@@ -24,6 +24,7 @@ struct Plot {
   std::vector<std::string> x_names{};  // of x = 0, 1, …, in place of numbers
   std::vector<double> y_marks{};       // dashed horizontal lines: 0, thresholds
   bool log_x = false;
+  std::optional<double> y_most{};  // the axis ends there, and points above are left out
   bool empty() const { return series.empty(); }
 };
 

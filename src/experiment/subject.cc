@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/io/output_file.h"
+#include "headwise/observe/observe.h"
 #include "headwise/text/lines.h"
 #include "headwise/text/tokenizer.h"
 #include "headwise/train/examples.h"
@@ -48,7 +51,8 @@ Subject subject_of(const nlohmann::json& json) {
                   .data = json.at("data"),
                   .first_line = json.value("first_line", int64_t{0}),
                   .examples = json.value("examples", int64_t{400}),
-                  .length = json.value("length", int64_t{64})};
+                  .length = json.value("length", int64_t{64}),
+                  .positions = json.value("positions", 1.)};
   subject.name = fmt::format("{} {} {}", subject.model, to_string(subject.task), subject.data);
   return subject;
 }
@@ -74,6 +78,7 @@ EvaluationSet examples_of(const Subject& subject, const Model& model, TrialConte
     set = read_evaluation(subject.task, files, *model.tokenizer(), model.config(), options);
   }
   sample_examples(set, subject.examples, kDrawExamples);
+  if (subject.positions < 1) sample_positions(set, subject.positions, kDrawExamples);
   return set;
 }
 
@@ -120,6 +125,58 @@ double HeadLosses::loss(TrialContext& context) {
          static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), int64_t{0}));
 }
 
+nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context) {
+  const Model& model = context.model(subject.model);
+  const EvaluationSet set = examples_of(subject, model, context);
+  HeadLosses losses(model, set);
+  const double loss = losses.loss(context);
+  nlohmann::json result = {{"loss", loss},
+                           {"scale", subject.task == LossTask::fidelity ? 1 : loss},
+                           {"changes", to_json(losses.changes(each_head(model), context))}};
+  for (const AttentionSite& site : model.attentions()) {
+    for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
+      result["heads"].push_back(site.head_name(h));
+      result["layers"].push_back(site.layer);
+    }
+  }
+  return result;
+}
+
+std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+  std::vector<ExperimentTrial> trials;
+  for (const Subject& subject : subjects_of(settings)) {
+    trials.push_back(
+        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
+           return ablate_single_heads(subject, context);
+         }});
+  }
+  return trials;
+}
+
+Evidence measure_heads(const Model& model, const EvaluationSet& set, const MeasureSelection& names,
+                       TrialContext& context) {
+  ObserveData data{.evaluation = set};
+  const TokenBatch& source = set.examples.all.source;
+  for (int64_t text = 0; text < source.sequences(); ++text) {
+    data.corpus.texts.push_back({.ids = {source.ids.begin() + source.offsets[text],
+                                         source.ids.begin() + source.offsets[text + 1]}});
+  }
+  ObserveOptions options{.measures = names, .probes = false};
+  options.progress = [&](const std::string&, int64_t done, int64_t total) {
+    context.progress(done, total);
+  };
+  return observe(model, data, options);
+}
+
+std::vector<double> values_of(const Evidence& evidence, std::string_view measure) {
+  std::vector<double> values;
+  for (const HeadEvidence& head : evidence.heads) {
+    const Measure* const found = head.measures.find(measure);
+    values.push_back(found == nullptr ? std::numeric_limits<double>::quiet_NaN() : found->value);
+  }
+  return values;
+}
+
 std::array<std::vector<int64_t>, 2> random_halves(int64_t n) {
   std::array<std::vector<int64_t>, 2> halves = {sample(n / 2, n, kDrawHalves)};
   std::vector<int64_t> all(n);
@@ -128,7 +185,7 @@ std::array<std::vector<int64_t>, 2> random_halves(int64_t n) {
   return halves;
 }
 
-std::vector<std::vector<int64_t>> single_heads(const Model& model) {
+std::vector<std::vector<int64_t>> each_head(const Model& model) {
   std::vector<std::vector<int64_t>> sets(model.heads());
   for (int64_t head = 0; head < model.heads(); ++head) sets[head] = {head};
   return sets;

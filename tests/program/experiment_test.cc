@@ -50,7 +50,8 @@ TEST_P(QuickExperiment, RunsAndIsJudgedAgain) {
   EXPECT_THAT(words.out, HasSubstr("says nothing about the claim"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Three, QuickExperiment, testing::Values("harmful-heads"));
+INSTANTIATE_TEST_SUITE_P(Three, QuickExperiment,
+                         testing::Values("harmful-heads", "single-heads", "gradients-are-enough"));
 
 TEST(ExperimentCommand, SaysWhatIsMissing) {
   EXPECT_EQ(run_program({"experiment", "harmful-heads"}).code, 2);

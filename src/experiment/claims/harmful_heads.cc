@@ -34,8 +34,7 @@ json run(const Subject& subject, TrialContext& context) {
   for (int64_t h = 0; h < model.heads(); ++h) result["heads"].push_back(model.head_name(h));
   const auto halves = random_halves(losses.size());
   for (const int half : {0, 1}) {
-    const std::vector<Estimate> changes =
-        losses.changes(single_heads(model), halves[half], context);
+    const std::vector<Estimate> changes = losses.changes(each_head(model), halves[half], context);
     result["changes"].push_back(to_json(changes));
     const std::vector<int64_t> heads = chosen(changes);
     const std::vector<std::vector<int64_t>> together = {chosen(changes)};
