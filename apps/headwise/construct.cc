@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
-#include <utility>
 
 #include "command.h"
-#include "json_writer.h"
+#include "headwise/io/json_text.h"
 #include "options.h"
 
 namespace headwise::program {
@@ -55,52 +53,39 @@ std::string construction_text(const Program& program, const Construction& made,
 }
 
 std::string as_json(const Program& program, const Construction& made, const std::string& folder) {
-  JsonWriter json;
-  json.begin_object();
-  json.field("program", program.name());
-  json.key("folder");
-  folder.empty() ? json.null() : json.value(folder);
-  json.field("alphabet", program.alphabet());
-  json.field("length", program.length());
-  json.field("layers", made.layers.size());
-  json.field("heads", made.heads());
-  json.field("most_heads", made.most_heads());
-  json.field("hidden_size", made.width);
-  json.field("intermediate_size", made.intermediate);
-  json.field("parameters", made.parameters);
-  json.field("labels", made.labels);
-  json.key("parts");
-  json.begin_array();
+  Json json = {{"program", program.name()},
+               {"folder", folder.empty() ? Json() : Json(folder)},
+               {"alphabet", program.alphabet()},
+               {"length", program.length()},
+               {"layers", made.layers.size()},
+               {"heads", made.heads()},
+               {"most_heads", made.most_heads()},
+               {"hidden_size", made.width},
+               {"intermediate_size", made.intermediate},
+               {"parameters", made.parameters},
+               {"labels", made.labels}};
   for (const ConstructedLayer& layer : made.layers) {
-    json.begin_object();
-    json.field("heads", layer.heads);
-    json.field("feed_forward", layer.feed_forward);
-    json.end_object();
+    json["parts"].push_back({{"heads", layer.heads}, {"feed_forward", layer.feed_forward}});
   }
-  json.end_array();
   if (!folder.empty()) {
-    json.key("verified");
-    json.begin_object();
-    json.field("texts", made.check.texts);
-    json.field("all", made.check.all);
-    json.field("tokens", made.check.tokens);
-    json.field("different", made.check.different);
-    json.field("refused", made.check.refused);
-    json.end_object();
+    json["verified"] = {{"texts", made.check.texts},
+                        {"all", made.check.all},
+                        {"tokens", made.check.tokens},
+                        {"different", made.check.different},
+                        {"refused", made.check.refused}};
   }
-  json.end_object();
-  return json.take();
+  return json_text(json);
 }
 
-void construct_model(ConstructArgs args, CommonOptions common) {
-  const std::string folder = std::exchange(common.out, "");
-  args.construct.seed = common.seed;
+void construct_model(const ConstructArgs& args, const CommonOptions& common) {
+  ConstructOptions options = args.construct;
+  options.seed = common.seed;
   const Program program =
       Program::load(args.program, {.length = args.length, .alphabet = args.alphabet});
-  const Construction made = folder.empty() ? plan_construction(program, args.construct)
-                                           : construct(program, args.construct, folder);
-  write_output(common, common.json ? as_json(program, made, folder)
-                                   : construction_text(program, made, folder));
+  const Construction made = common.out.empty() ? plan_construction(program, options)
+                                               : construct(program, options, common.out);
+  print_result(common.json ? as_json(program, made, common.out)
+                           : construction_text(program, made, common.out));
 }
 
 std::string known_programs_text() {
@@ -121,25 +106,17 @@ void add_construct(CLI::App& app, CommonOptions& common) {
                   "-o is the folder of the model: all other commands read it. Without it, nothing\n"
                   "but what the program compiles into is shown.\n\n"
                   "Example:\n"
-                  "  headwise construct reverse -o ./reverse\n"
-                  "  headwise run ./reverse --text \"a b c\"",
+                  "  headwise construct reverse -o ./reverse",
                   known_programs_text()),
       common, [args, &common] { construct_model(*args, common); });
-  command.add_option("PROGRAM", args->program, "A file, or the name of a program")
-      ->required()
-      ->type_name("");
-  command
-      .add_option("--length", args->length,
-                  "The longest text, in tokens; default: what the program says")
-      ->check(whole_number(1))
-      ->type_name("N");
-  command.add_option("--alphabet", args->alphabet, "The tokens; default: what the program says")
-      ->type_name("TOKEN...");
-  command
-      .add_option("--max-heads", args->construct.max_heads,
-                  "At most so many heads in a layer; default: any number")
-      ->check(whole_number(1))
-      ->type_name("H");
+  Options declare(command);
+  declare.argument("PROGRAM", args->program, "A file, or the name of a program")->required();
+  declare.add("--length", args->length, "N",
+              "The longest text, in tokens; default: what the program says", whole_number(1));
+  declare.list("--token", args->alphabet, "TOKEN",
+               "A token of the alphabet, once for each; default: what the program says");
+  declare.add("--max-heads", args->construct.max_heads, "H",
+              "At most so many heads in a layer; default: any number", whole_number(1));
 }
 
 }  // namespace headwise::program
