@@ -217,7 +217,7 @@ class WeightBuilder {
 
   void add_embeddings() {
     const int64_t C = circuit_.width, V = std::ssize(graph_.alphabet), N = graph_.length;
-    NamedTensor words = zeros("model.embeddings.word.weight", {1 + V, C});
+    NamedTensor words = zeros("model.embeddings.word.weight", {1 + V + 1, C});
     NamedTensor positions = zeros("model.embeddings.position.weight", {1 + N, C});
     at(words, 0, Circuit::kBos) = 1;
     for (int64_t token = 0; token < V; ++token) at(words, 1 + token, Circuit::kToken) = 1;

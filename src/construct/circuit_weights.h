@@ -25,7 +25,8 @@ CircuitShape shape_of(const ProgramGraph& graph, const PossibleValues& values,
                       const Circuit& circuit);
 
 /// The tensors of a "normless" model; layers without heads have one that is pruned, and no weights
-/// of it. Row 0 of the embedding is [BOS], the others are those of the alphabet. Label 0 is [BOS].
+/// of it. Row 0 of the embedding is [BOS], the next are those of the alphabet, and the last, of
+/// [UNK], is 0. Label 0 is [BOS].
 std::vector<NamedTensor> weights_of(const ProgramGraph& graph, const PossibleValues& values,
                                     const Circuit& circuit);
 

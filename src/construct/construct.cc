@@ -26,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kBosToken = "[BOS]";
+constexpr const char* kUnknownToken = "[UNK]";  // of words that are not in the alphabet
 
 struct Compiled {
   explicit Compiled(const Program& program, const ConstructOptions& options)
@@ -81,7 +82,7 @@ Json config_json(const Compiled& compiled, const Construction& made) {
   Json config = {{"model_type", "headwise_normless"},
                  {"architectures", {"NormlessForTokenClassification"}},
                  {"hidden_size", made.width},
-                 {"vocab_size", 1 + compiled.graph.alphabet.size()},
+                 {"vocab_size", compiled.graph.alphabet.size() + 2},
                  {"num_hidden_layers", layers},
                  {"num_attention_heads", 1},
                  {"head_dim", 1},
@@ -115,9 +116,9 @@ Json tokenizer_json(const std::vector<std::string>& alphabet) {
   });
   Json vocabulary = {{kBosToken, 0}};
   for (size_t i = 0; i < alphabet.size(); ++i) vocabulary[alphabet[i]] = 1 + i;
-  // No token is the unknown one: other words are refused.
-  Json model = {{"type", letters ? "BPE" : "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "?"}};
-  if (std::ranges::find(alphabet, "?") != alphabet.end()) model["unk_token"] = "[UNK]";
+  vocabulary[kUnknownToken] = 1 + alphabet.size();
+  Json model = {
+      {"type", letters ? "BPE" : "WordLevel"}, {"vocab", vocabulary}, {"unk_token", kUnknownToken}};
   if (letters) {
     model.update({{"dropout", nullptr},
                   {"continuing_subword_prefix", nullptr},
@@ -127,18 +128,15 @@ Json tokenizer_json(const std::vector<std::string>& alphabet) {
                   {"merges", Json::array()}});
   }
   const Json bos = {{"SpecialToken", {{"id", kBosToken}, {"type_id", 0}}}};
+  const auto special = [](size_t id, const char* token) {
+    return Json{{"id", id},        {"content", token},    {"single_word", false}, {"lstrip", false},
+                {"rstrip", false}, {"normalized", false}, {"special", true}};
+  };
   const auto text = [](const char* id) { return Json{{"Sequence", {{"id", id}, {"type_id", 0}}}}; };
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens",
-           {{{"id", 0},
-             {"content", kBosToken},
-             {"single_word", false},
-             {"lstrip", false},
-             {"rstrip", false},
-             {"normalized", false},
-             {"special", true}}}},
+          {"added_tokens", {special(0, kBosToken), special(1 + alphabet.size(), kUnknownToken)}},
           {"normalizer", nullptr},
           {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
           {"post_processor",
@@ -273,6 +271,7 @@ Construction construct(const Program& program, const ConstructOptions& options,
   write_json(aside.path() / "tokenizer_config.json",
              {{"tokenizer_class", "PreTrainedTokenizerFast"},
               {"bos_token", kBosToken},
+              {"unk_token", kUnknownToken},
               {"clean_up_tokenization_spaces", false},
               {"model_max_length", 1 + program.length()}});
   write_json(aside.path() / "program.json", program_json(program, compiled, made));

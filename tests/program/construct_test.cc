@@ -64,14 +64,14 @@ TEST(ConstructCommand, MakesModelsForEveryCommand) {
   const std::string texts = folder.write("texts.txt", "abacab\nfeed\ncafe\nbad\nabba\n").string();
   const std::vector<std::vector<std::string>> commands = {
       {"inspect", model},
-      {"attend", model, "--text", "abba", "--head", "L0.H0"},
+      {"attend", model, "--text", "abba", "--heads", "L0.H0"},
       {"observe", model, "--input", texts, "--no-probes", "-o", path("evidence.json")},
       {"judge", path("evidence.json"), "-o", path("verdict.json")},
       {"plan", path("verdict.json"), "--model", model, "--heads", "5", "-o", path("plan.json")},
       {"prune", model, path("plan.json"), "-o", path("pruned")},
       {"run", path("pruned"), "--text", "abba"},
       {"compare", model, path("pruned"), "--input", texts},
-      {"export", model, "-o", path("model.onnx")},
+      {"export", model, "--onnx", path("model.onnx")},
   };
   for (const auto& command : commands) {
     const ProgramResult result = run_program(command);
