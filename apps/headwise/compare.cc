@@ -112,7 +112,7 @@ Json as_json(const HeadPair& facts, const ObservedCorpus& corpus) {
     json["principal_angle"][side] = json_number(relation.angle);
   }
   for (const std::string& name : {pair.a, pair.b}) {
-    Json head = {{"head", name}, {"roles", role_names(facts.verdict, name)}};
+    Json head = {{"head", name}, {"roles", named_roles(facts.verdict, name)}};
     for (const char* const measure : kShownMeasures) {
       const Measure* const found = facts.evidence.head(name).measures.find(measure);
       if (found != nullptr) head[measure] = json_number(found->value);
@@ -156,7 +156,7 @@ std::string heads_text(const HeadPair& facts, const ObservedCorpus& corpus) {
   text += fmt::format("\n\n{}", table.text());
   text += '\n';
   for (const std::string& name : {pair.a, pair.b}) {
-    const std::vector<std::string> roles = role_names(facts.verdict, name);
+    const std::vector<std::string> roles = named_roles(facts.verdict, name);
     text += fmt::format("  {:<10}{}\n", name,
                         roles.empty() ? "no role" : fmt::format("{}", fmt::join(roles, ", ")));
   }

@@ -44,7 +44,7 @@ HeadPair compare_pair(const Model& model, std::string_view a, std::string_view b
   return pair;
 }
 
-std::vector<std::string> role_names(const Verdict& verdict, std::string_view head) {
+std::vector<std::string> named_roles(const Verdict& verdict, std::string_view head) {
   std::vector<std::string> names;
   for (const HeadVerdict& one : verdict.heads) {
     if (one.head != head) continue;

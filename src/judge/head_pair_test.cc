@@ -49,9 +49,9 @@ TEST(HeadPair, TakesRolesFromAVerdict) {
                  .roles = {{.role = "relation", .detail = "det", .source = RoleSource::probes},
                            {.role = "previous"}}}}};
   const HeadPair pair = compare_pair(model, "L0.H0", "L0.H1", texts(), {.verdict = verdict});
-  EXPECT_THAT(role_names(pair.verdict, "L0.H0"),
+  EXPECT_THAT(named_roles(pair.verdict, "L0.H0"),
               ElementsAre("relation (det) on probes", "previous"));
-  EXPECT_THAT(role_names(pair.verdict, "L0.H1"), IsEmpty());
+  EXPECT_THAT(named_roles(pair.verdict, "L0.H1"), IsEmpty());
 }
 
 TEST(HeadPair, IsOfSingleHeads) {

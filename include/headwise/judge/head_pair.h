@@ -36,6 +36,6 @@ HeadPair compare_pair(const Model& model, std::string_view a, std::string_view b
                       const ObserveData& data, const HeadPairOptions& options = {});
 
 /// "positional (previous)", "relation (det) on probes": the roles that a verdict gives a head.
-std::vector<std::string> role_names(const Verdict& verdict, std::string_view head);
+std::vector<std::string> named_roles(const Verdict& verdict, std::string_view head);
 
 }  // namespace headwise
