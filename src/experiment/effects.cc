@@ -13,9 +13,7 @@ std::vector<Effect> effects_of(std::span<const ClaimTest> family, double smalles
 std::vector<Effect> effects_of(std::span<const ClaimTest> family,
                                std::span<const double> smallest) {
   constexpr double kDecides = 0.05;
-  std::vector<double> p;
-  for (const ClaimTest& test : family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(family);
   std::vector<Effect> effects;
   for (size_t t = 0; t < family.size(); ++t) {
     const ClaimTest& test = family[t];
@@ -35,18 +33,9 @@ ClaimTest test_above(std::string name, const Estimate& estimate, double threshol
 }
 
 void decide(std::span<const Effect> effects, std::string depends_on, Finding& finding) {
-  const auto there = std::ranges::count(effects, Effect::there),
-             absent = std::ranges::count(effects, Effect::absent);
-  if (there == std::ssize(effects)) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (absent == std::ssize(effects)) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (there > 0 && absent > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = std::move(depends_on);
-  } else {
-    finding.outcome = ClaimOutcome::not_decided;
-  }
+  decide_over_models(std::ranges::count(effects, Effect::there),
+                     std::ranges::count(effects, Effect::absent), std::ssize(effects), finding);
+  if (finding.outcome == ClaimOutcome::depends) finding.depends_on = std::move(depends_on);
 }
 
 }  // namespace headwise

@@ -76,7 +76,9 @@ TEST(Experiment, CommittedVerdictsFollowFromTheirTrials) {
     EXPECT_EQ(to_json(verdict), read_file(result / "verdict.json"));
     EXPECT_EQ(to_json(verdict), info.verdict);
     EXPECT_EQ(to_json(claim_verdict_from_json(info.verdict, "verdict.json")), info.verdict);
-    if (!verdict.plot.empty()) EXPECT_EQ(verdict.plot, read_file(result / "plot.svg"));
+    if (!verdict.plot.empty()) {
+      EXPECT_EQ(verdict.plot, read_file(result / "plot.svg"));
+    }
     const json header = json::parse(trials_of(result).substr(0, trials_of(result).find('\n')));
     json settings = settings_of(info);
     settings.erase("quick");

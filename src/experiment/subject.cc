@@ -132,7 +132,7 @@ nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context
   const double loss = losses.loss(context);
   nlohmann::json result = {{"loss", loss},
                            {"scale", subject.task == LossTask::fidelity ? 1 : loss},
-                           {"changes", to_json(losses.changes(single_heads(model), context))}};
+                           {"changes", to_json(losses.changes(each_head(model), context))}};
   for (const AttentionSite& site : model.attentions()) {
     for (int64_t h = 0; h < std::ssize(site.heads); ++h) {
       result["heads"].push_back(site.head_name(h));
@@ -142,15 +142,19 @@ nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context
   return result;
 }
 
-std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+std::vector<ExperimentTrial> subject_trials(const nlohmann::json& settings,
+                                            const SubjectTrial& run) {
   std::vector<ExperimentTrial> trials;
   for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return ablate_single_heads(subject, context);
-         }});
+    trials.push_back({.name = subject.name,
+                      .model = subject.model,
+                      .run = [=](TrialContext& context) { return run(subject, context); }});
   }
   return trials;
+}
+
+std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+  return subject_trials(settings, ablate_single_heads);
 }
 
 Evidence measure_heads(const Model& model, const EvaluationSet& set, const MeasureSelection& names,
@@ -185,7 +189,7 @@ std::array<std::vector<int64_t>, 2> random_halves(int64_t n) {
   return halves;
 }
 
-std::vector<std::vector<int64_t>> single_heads(const Model& model) {
+std::vector<std::vector<int64_t>> each_head(const Model& model) {
   std::vector<std::vector<int64_t>> sets(model.heads());
   for (int64_t head = 0; head < model.heads(); ++head) sets[head] = {head};
   return sets;
