@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "headwise/core/error.h"
 #include "headwise/core/random.h"
@@ -79,6 +81,35 @@ TEST_P(Distill, LabelsDoSoToo) {
   fine_tune(examples, options, smooth);
   EXPECT_LT(loss(smooth), before);
   EXPECT_GT(loss(smooth), loss(model)) << "less sure of itself";
+}
+
+TEST(FineTune, LeavesHeadsWithGateZeroAlone) {
+  TrainableModel model = load_for_its_task(golden_model("gpt2"));
+  Examples examples = unlabelled(random_texts(43, 0)).examples;
+  examples.all.labels = examples.all.source.ids;
+  const AttentionSite& site = model.attentions()[1];
+  const auto changes = [&](const FineTuneOptions& options) {
+    const auto found = std::ranges::find(model.tensors(), "transformer.h.1.attn.c_proj.weight",
+                                         &StoredTensor::name);
+    const View<float, 2> rows = found->parts[0].values;  // [heads * value_dim, C]
+    std::vector<float> before;
+    for (size_t h = 0; h < site.heads.size(); ++h) before.push_back(rows(h * site.value_dim, 0));
+    fine_tune(examples, options, model);
+    std::vector<bool> changed;
+    for (size_t h = 0; h < site.heads.size(); ++h) {
+      changed.push_back(rows(h * site.value_dim, 0) != before[h]);
+    }
+    return changed;
+  };
+  FineTuneOptions options{.tokens_per_batch = 200, .optimizer = {.rate = 1e-3, .decay = 0}};
+  options.gates.assign(model.heads(), 1.f);
+  options.gates[site.first] = 0;
+  std::vector<bool> wanted(site.heads.size(), true);
+  wanted[0] = false;
+  EXPECT_EQ(changes(options), wanted);
+  options.gates.clear();
+  options.head_dropout = 1;  // nobody says anything
+  EXPECT_EQ(changes(options), std::vector<bool>(site.heads.size(), false));
 }
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {

@@ -9,6 +9,11 @@ namespace headwise {
 std::span<const ExperimentKind> experiment_kinds() {
   static const std::vector<ExperimentKind> kAll = [] {
     std::vector<ExperimentKind> all;
+    all.push_back(several_heads());
+    all.push_back(separate_softmax());
+    all.push_back(head_specialisation());
+    all.push_back(train_many_prune_few());
+    all.push_back(head_dropout());
     all.push_back(convolution_as_heads());
     all.push_back(programs_as_heads());
     all.push_back(layers_by_depth());

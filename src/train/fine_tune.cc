@@ -76,6 +76,7 @@ void take_steps(
       .kind = ScheduleKind::linear,
       .warmup = static_cast<int64_t>(options.warmup * static_cast<double>(steps))};
   Optimizer optimizer(model, options.optimizer);
+  const View<const float, 2> gates(options.gates.data(), {1, std::ssize(options.gates)});
   int64_t done = 0;
   for (int64_t number = 0; number < options.epochs; ++number) {
     const Epoch epoch(examples, batches, number);
@@ -83,8 +84,10 @@ void take_steps(
       const std::optional<double> loss =
           pass(epoch.batch(i),
                {.dropout = options.dropout,
+                .head_dropout = options.head_dropout,
                 .label_smoothing = options.label_smoothing,
-                .seed = derived_seed(options.seed, static_cast<uint64_t>(done), 0, kDropped)});
+                .seed = derived_seed(options.seed, static_cast<uint64_t>(done), 0, kDropped),
+                .gates = gates});
       const double factor = schedule_factor(schedule, done, steps);
       const double norm = optimizer.gradient_norm();
       ++done;

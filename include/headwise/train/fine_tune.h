@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "headwise/model/model.h"
 #include "headwise/train/examples.h"
@@ -18,7 +19,8 @@ struct FineTuneOptions {
   int64_t tokens_per_batch = 800;
   OptimizerSettings optimizer{.rate = 5e-5};
   double warmup = 0.1;  // this share of the steps; then the rate falls to 0
-  float dropout = 0, label_smoothing = 0;
+  float dropout = 0, head_dropout = 0, label_smoothing = 0;
+  std::vector<float> gates{};  // of all heads of the model, the same in every step; empty: all 1
   uint64_t seed = 0;
 
   /// Called before every step, when its gradients are there.

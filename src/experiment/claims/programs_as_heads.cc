@@ -48,7 +48,7 @@ json check(const Program& program, int64_t max_heads, int64_t texts, uint64_t se
   const std::filesystem::path folder = context.folder() / "model";
   std::filesystem::remove_all(folder);
   construct(program, {.max_heads = max_heads, .check_texts = 0}, folder);
-  const ConstructionCheck checked = check_construction(Model::load(folder), program, texts, seed);
+  const ConstructionCheck checked = check_construction(load(folder), program, texts, seed);
   return {{"texts", checked.texts},
           {"tokens", checked.tokens},
           {"different", checked.different},
