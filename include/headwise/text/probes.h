@@ -17,8 +17,10 @@
 
 namespace headwise {
 
-/// The default number of each kind, enough for intervals of a few percent.
+/// The default number of each kind, enough for intervals of a few percent. Sentences with trees are
+/// longer than the others, and fewer are measured.
 inline constexpr int64_t kProbeCount = 400;
+inline constexpr int64_t kProbeSentences = 300;
 
 /// The words of a language by class, as docs/probes.md describes them. The grammar is that of
 /// English; classes that a language lacks are left out, and with them what they are needed for.
