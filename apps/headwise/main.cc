@@ -115,7 +115,8 @@ ErrorDetail usage_error_of(const CLI::App& app, const CLI::ParseError& error, ch
           .hint = suggestion(got, commands, help_command(app))};
 }
 
-ExitCode run(int argc, char** argv) {
+/// Parses the command line and runs the command.
+ExitCode run(int argc, char** argv, bool json) {
   CommonOptions common{.command = command_line(argc, argv)};
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
                "headwise"};
@@ -138,14 +139,21 @@ ExitCode run(int argc, char** argv) {
   add_train(app, common);
   add_sweep(app, common);
   add_serve(app, common);
-  const bool json = asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
-    return kDone;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(error));
     return fail(kUsageError, usage_error_of(app, error, argv + 1), json);
+  }
+  if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+  return kDone;
+}
+
+/// The same; what is thrown becomes a message and an exit code.
+ExitCode run_and_report(int argc, char** argv) {
+  const bool json = asks_for_json(argc, argv);
+  try {
+    return run(argc, argv, json);
   } catch (const Error& error) {
     return fail(kFailure, error.detail(), json);
   } catch (const Interrupted&) {
@@ -162,5 +170,5 @@ ExitCode run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   headwise::program::listen_for_interrupt();
-  return headwise::program::run(argc, argv);
+  return headwise::program::run_and_report(argc, argv);
 }
