@@ -52,6 +52,7 @@ void add_report(CLI::App& app, CommonOptions& common);
 void add_study(CLI::App& app, CommonOptions& common);
 void add_train(CLI::App& app, CommonOptions& common);
 void add_sweep(CLI::App& app, CommonOptions& common);
+void add_experiment(CLI::App& app, CommonOptions& common);
 void add_serve(CLI::App& app, CommonOptions& common);
 
 /// Checks that an option is a number, neither infinite nor below `least`, and says so in words.

@@ -138,6 +138,7 @@ ExitCode run(int argc, char** argv, bool json) {
   add_probes(app, common);
   add_train(app, common);
   add_sweep(app, common);
+  add_experiment(app, common);
   add_serve(app, common);
   try {
     app.parse(argc, argv);

@@ -14,6 +14,7 @@
 #include "headwise/core/seed.h"
 #include "headwise/core/shape.h"
 #include "headwise/core/view.h"
+#include "headwise/experiment/experiment.h"
 #include "headwise/export/onnx.h"
 #include "headwise/io/model_folder.h"
 #include "headwise/io/npy.h"

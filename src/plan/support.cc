@@ -24,6 +24,20 @@ int64_t undecided_in(const Verdict& verdict) {
 
 }  // namespace
 
+std::optional<RankCorrelation> rank_correlation(std::span<const double> a,
+                                                std::span<const double> b) {
+  if (std::ssize(a) < kFewestToCorrelate) return std::nullopt;
+  const double rho = spearman(a, b, std::vector<uint32_t>(a.size(), 1));
+  if (std::isnan(rho)) return std::nullopt;
+  const double bounded = std::clamp(rho, -1 + 1e-12, 1 - 1e-12);
+  const double z = std::atanh(bounded);
+  const double error = std::sqrt((1 + bounded * bounded / 2) / (static_cast<double>(a.size()) - 3));
+  return RankCorrelation{
+      .value = rho,
+      .interval = {std::tanh(z - kNormal * error), std::tanh(z + kNormal * error)},
+      .p = std::erfc(std::abs(z) / error / std::sqrt(2.))};
+}
+
 std::optional<RankCorrelation> gradient_ablation_correlation(const Verdict& verdict) {
   std::vector<double> gradients, ablations;
   for (const HeadVerdict& head : verdict.heads) {
@@ -31,14 +45,7 @@ std::optional<RankCorrelation> gradient_ablation_correlation(const Verdict& verd
     gradients.push_back(*head.importance.gradient);
     ablations.push_back(head.importance.ablation_zero->value);
   }
-  if (std::ssize(gradients) < kFewestToCorrelate) return std::nullopt;
-  const double rho = spearman(gradients, ablations, std::vector<uint32_t>(gradients.size(), 1));
-  if (std::isnan(rho)) return std::nullopt;
-  const double bounded = std::clamp(rho, -1 + 1e-12, 1 - 1e-12);
-  const double z = std::atanh(bounded);
-  const double reach = kNormal * std::sqrt((1 + bounded * bounded / 2) /
-                                           (static_cast<double>(gradients.size()) - 3));
-  return RankCorrelation{.value = rho, .interval = {std::tanh(z - reach), std::tanh(z + reach)}};
+  return rank_correlation(gradients, ablations);
 }
 
 std::vector<std::string> reasons_against(const Verdict& verdict, const HeldOut* held_out) {

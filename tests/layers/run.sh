@@ -19,6 +19,7 @@ plan
 export
 report
 study
+experiment
 apps
 '
 

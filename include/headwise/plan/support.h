@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,18 @@
 
 namespace headwise {
 
-/// Spearman's rank correlation of gradients and ablations over the heads, with its 95 % interval
-/// (Bonett and Wright 2000). None of fewer than four heads that have both.
+/// Spearman's rank correlation with its 95 % interval and the two-sided p that it is not 0 (Bonett
+/// and Wright 2000).
 struct RankCorrelation {
   double value = 0;
   ConfidenceInterval interval{};
+  double p = 1;
 };
+/// None of fewer than four pairs, and where all of one side are equal.
+std::optional<RankCorrelation> rank_correlation(std::span<const double> a,
+                                                std::span<const double> b);
+
+/// Of gradients and ablations over the heads that have both.
 std::optional<RankCorrelation> gradient_ablation_correlation(const Verdict& verdict);
 
 /// Why the data do not support a plan; empty: they do. A plan is unsupported

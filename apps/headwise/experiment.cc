@@ -1,0 +1,155 @@
+// headwise experiment: claims about heads, put to the test.
+#include "headwise/experiment/experiment.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "command.h"
+#include "headwise/io/output_file.h"
+#include "json_writer.h"
+#include "options.h"
+#include "progress.h"
+
+namespace headwise::program {
+namespace {
+
+struct ExperimentArgs {
+  std::string name{}, judge{}, table{};
+  std::string data = ExperimentOptions().data.string();
+  std::vector<std::string> models{};
+  bool quick = false;
+};
+
+/// What the committed result says; none: it was not run yet.
+std::optional<ClaimVerdict> committed(const ExperimentInfo& info) {
+  if (info.verdict.empty()) return std::nullopt;
+  return claim_verdict_from_json(info.verdict,
+                                 fmt::format("experiments/{}/result/verdict.json", info.name));
+}
+
+std::string known_outcome(const ExperimentInfo& info) {
+  if (!info.not_decided.empty()) return std::string(to_string(ClaimOutcome::not_decided));
+  const std::optional<ClaimVerdict> verdict = committed(info);
+  return verdict ? std::string(to_string(verdict->outcome)) : "not run yet";
+}
+
+std::string claims_as_json() {
+  JsonWriter writer;
+  writer.begin_array();
+  for (const ExperimentInfo& info : experiments()) {
+    writer.begin_object();
+    writer.field("experiment", info.name);
+    writer.field("claim", info.claim);
+    writer.field("source", info.source);
+    writer.field("verdict", known_outcome(info));
+    writer.end_object();
+  }
+  writer.end_array();
+  return writer.take();
+}
+
+std::string claims_as_text() {
+  std::string text;
+  for (const ExperimentInfo& info : experiments()) {
+    text += fmt::format("{:<22}  {:<16}  {}\n", info.name, known_outcome(info), info.claim);
+  }
+  return text;
+}
+
+std::string verdict_text(const ClaimVerdict& verdict) {
+  std::string text =
+      fmt::format("{}: {}{}{}\n{}\n", verdict.experiment, to_string(verdict.outcome),
+                  verdict.depends_on.empty() ? "" : ": ", verdict.depends_on, verdict.why);
+  if (verdict.quick) text += "A quick run says nothing about the claim.\n";
+  if (verdict.figure) {
+    text += fmt::format("{:.4g} {}", *verdict.figure, verdict.figure_name);
+    if (verdict.interval) {
+      text +=
+          fmt::format(" (95 %: {:.4g} to {:.4g})", verdict.interval->low, verdict.interval->high);
+    }
+    text += fmt::format(", n = {}\n", verdict.n);
+  }
+  return text;
+}
+
+void run_named_experiment(const ExperimentArgs& args, CommonOptions common) {
+  if (common.out.empty()) usage_error("-o names the folder that the trials are written to");
+  const std::string folder = std::exchange(common.out, "");
+  PartProgress progress(common.quiet);
+  std::string said;
+  const ExperimentOptions options{
+      .quick = args.quick,
+      .models = args.models,
+      .data = args.data,
+      .seed = common.seed,
+      .progress = [&](std::string_view trial, int64_t number, int64_t trials, int64_t done,
+                      int64_t total) {
+        throw_if_interrupted();
+        if (said != trial) {
+          said = trial;
+          log_info(common, fmt::format("trial {} of {}: {}", number + 1, trials, trial));
+        }
+        progress.advance("parts", done, total);
+      }};
+  const ClaimVerdict verdict = run_experiment(args.name, folder, options);
+  write_output(common, common.json ? to_json(verdict) : verdict_text(verdict));
+  if (verdict.left > 0) {
+    log_info(common, fmt::format("{} trials are left: give their models with --model, and the same "
+                                 "command goes on",
+                                 verdict.left));
+  }
+}
+
+void run_experiments(const ExperimentArgs& args, const CommonOptions& common) {
+  const bool runs = args.quick || !args.models.empty();
+  if (!args.judge.empty() || !args.table.empty()) {
+    if (!args.name.empty() || runs || (!args.judge.empty() && !args.table.empty())) {
+      usage_error("--judge and --table read results, and take nothing else");
+    }
+    if (!args.table.empty()) return write_output(common, claims_table(args.table));
+    const ClaimVerdict verdict = judge_experiment(args.judge);
+    return write_output(common, common.json ? to_json(verdict) : verdict_text(verdict));
+  }
+  if (args.name.empty()) {
+    if (runs) usage_error("NAME is missing: headwise experiment lists the claims");
+    return write_output(common, common.json ? claims_as_json() : claims_as_text());
+  }
+  run_named_experiment(args, common);
+}
+
+}  // namespace
+
+void add_experiment(CLI::App& app, CommonOptions& common) {
+  const auto args = std::make_shared<ExperimentArgs>();
+  CLI::App& command = add_command(
+      app, "experiment", "Claims about heads, put to the test",
+      "Without NAME, the claims and what came out. -o is the folder of a run: the same command\n"
+      "again goes on with trials that are not done. See docs/experiments.md and docs/claims.md.\n\n"
+      "Example:\n"
+      "  headwise experiment\n"
+      "  headwise experiment harmful-heads -o ./harmful --model ./stories15m\n"
+      "  headwise experiment --judge experiments/harmful-heads/result",
+      common, [args, &common] { run_experiments(*args, common); });
+  command.add_option("NAME", args->name, "One of the experiments")->type_name("");
+  command.add_flag("--quick", args->quick,
+                   "Check the machinery in 10 s, with models that are made on the spot");
+  add_list(command, "--model", args->models,
+           "A folder of a model that the settings name; may be given several times")
+      ->type_name("MODEL");
+  command.add_option("--data", args->data, "The folder of the data; default: " + args->data)
+      ->type_name("FOLDER");
+  command
+      .add_option("--judge", args->judge, "Derive the verdict again from the trials of this folder")
+      ->type_name("FOLDER");
+  command
+      .add_option("--table", args->table,
+                  "The page of all claims, from a folder like experiments/ with results")
+      ->type_name("FOLDER");
+}
+
+}  // namespace headwise::program

@@ -1,0 +1,18 @@
+// One function per claim, each in a file of its name.
+#pragma once
+
+#include "experiment/experiment_kind.h"
+
+namespace headwise {
+
+ExperimentKind free_heads();
+ExperimentKind graceful_failure();
+ExperimentKind gradients_are_enough();
+ExperimentKind harmful_heads();
+ExperimentKind layers_by_depth();
+ExperimentKind lower_layers();
+ExperimentKind redundant_partner();
+ExperimentKind role_groups();
+ExperimentKind single_heads();
+
+}  // namespace headwise

@@ -1,0 +1,26 @@
+// The experiments that can be run.
+#include <vector>
+
+#include "experiment/claims/claims.h"
+#include "experiment/experiment_kind.h"
+
+namespace headwise {
+
+std::span<const ExperimentKind> experiment_kinds() {
+  static const std::vector<ExperimentKind> kAll = [] {
+    std::vector<ExperimentKind> all;
+    all.push_back(layers_by_depth());
+    all.push_back(redundant_partner());
+    all.push_back(single_heads());
+    all.push_back(lower_layers());
+    all.push_back(role_groups());
+    all.push_back(free_heads());
+    all.push_back(harmful_heads());
+    all.push_back(gradients_are_enough());
+    all.push_back(graceful_failure());
+    return all;
+  }();
+  return kAll;
+}
+
+}  // namespace headwise
