@@ -1,18 +1,18 @@
 // headwise attend: what chosen heads attend to, and what they carry.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
 
-#include "head_recorder.h"
 #include "headwise/core/error.h"
 #include "headwise/io/npy.h"
 #include "heat_map.h"
+#include "options.h"
 #include "progress.h"
 #include "run_task.h"
+#include "screen.h"
 
 namespace headwise::program {
 namespace {
@@ -55,7 +55,7 @@ struct MapTokens {
 };
 
 MapTokens tokens_of(const Session& session, const Input& input, const AttentionSite& site,
-                    const std::string& what) {
+                    HeadArrayKind what) {
   const bool reads_decoder = session.config().encoder_decoder() && site.side == Side::decoder;
   const bool cross = site.kind == AttentionKind::cross;
   const auto shown = [&](std::span<const int32_t> ids) {
@@ -65,34 +65,26 @@ MapTokens tokens_of(const Session& session, const Input& input, const AttentionS
   };
   const std::vector<std::string> text = shown(input.encoding.ids);
   const std::vector<std::string> own = reads_decoder ? shown(input.decoder_ids) : text;
-  const bool of_keys = what == "k" || what == "v";
+  const bool of_keys = what == HeadArrayKind::k || what == HeadArrayKind::v;
   return {.rows = cross && of_keys ? text : own, .columns = cross ? text : own};
 }
 
-void write_json(JsonWriter& json, const Session& session, const Input& input,
-                const std::vector<HeadArray>& arrays, const std::string& what, bool in_file) {
-  json.begin_object();
-  json.field("ids", input.encoding.ids);
-  json.field("tokens", session.tokens(input.encoding.ids));
+Json as_json(const Session& session, const Input& input, const std::vector<HeadArray>& arrays,
+             HeadArrayKind what, bool in_file) {
+  Json json = {{"ids", input.encoding.ids}, {"tokens", session.tokens(input.encoding.ids)}};
   const auto any = [&](auto is) { return std::ranges::any_of(arrays, is); };
   if (session.config().encoder_decoder() &&
       any([](const HeadArray& a) { return a.site->side == Side::decoder; })) {
-    json.field("decoder_ids", input.decoder_ids);
-    json.field("decoder_tokens", session.tokens(input.decoder_ids));
+    json["decoder_ids"] = input.decoder_ids;
+    json["decoder_tokens"] = session.tokens(input.decoder_ids);
   }
   if (any([](const HeadArray& a) { return a.site->kind == AttentionKind::cross; })) {
-    json.field("source_tokens", session.tokens(input.encoding.ids));
+    json["source_tokens"] = session.tokens(input.encoding.ids);
   }
-  if (!in_file) {
-    json.key(what);
-    json.begin_object();
-    for (const HeadArray& array : arrays) {
-      json.key(array.name);
-      json.matrix(array.view());
-    }
-    json.end_object();
-  }
-  json.end_object();
+  if (in_file) return json;
+  Json& all = json[to_string(what)] = Json::object();
+  for (const HeadArray& array : arrays) all[array.name] = json_rows(array.view());
+  return json;
 }
 
 std::string vectors_to_text(const HeadArray& array, const std::vector<std::string>& tokens) {
@@ -116,12 +108,13 @@ std::string vectors_to_text(const HeadArray& array, const std::vector<std::strin
 std::string arrays_text(const Session& session, const Input& input,
                         const std::vector<HeadArray>& arrays, const AttendOptions& options) {
   const Color color = choose_color(options.color);
+  const HeadArrayKind what = head_array_kind(options.what);
   std::string text = caption(session, input) + "\n";
   for (const HeadArray& array : arrays) {
-    const MapTokens tokens = tokens_of(session, input, *array.site, options.what);
+    const MapTokens tokens = tokens_of(session, input, *array.site, what);
     text += fmt::format("\n{}{}\n", array.name,
-                        options.what == "maps" ? ", weights in percent" : ", " + options.what);
-    if (options.what != "maps") {
+                        what == HeadArrayKind::maps ? ", weights in percent" : ", " + options.what);
+    if (what != HeadArrayKind::maps) {
       text += vectors_to_text(array, tokens.rows);
       continue;
     }
@@ -165,32 +158,29 @@ void attend(const AttendOptions& options, const CommonOptions& common) {
   const std::vector<HeadIndex> heads = options.heads.empty()
                                            ? default_heads(session.model(), common)
                                            : session.model().find_heads(options.heads);
-  const bool reads_decoder =
-      session.config().encoder_decoder() && asks_decoder(session.model(), heads);
-  JsonWriter json;
-  json.begin_object();
-  json.field("what", options.what);
-  json.key("results");
-  json.begin_array();
+  const bool reads_decoder = asks_decoder(session.model(), heads);
+  const HeadArrayKind what = head_array_kind(options.what);
+  JsonList list;
   std::string text;
-  {
-    Progress progress(std::ssize(inputs), "texts", common.quiet);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      Input& input = inputs[i];
-      if (reads_decoder) prepare_decoder(session, common.seed, i, input);
-      const std::vector<HeadArray> arrays = record_heads(session, input, heads, options.what);
-      if (common.out_is_array()) write_array(arrays, common);
-      if (common.json) {
-        write_json(json, session, input, arrays, options.what, common.out_is_array());
-      } else if (!common.out_is_array()) {
-        text += arrays_text(session, input, arrays, options) + "\n";
-      }
-      progress.advance(1);
+  Progress progress(std::ssize(inputs), "texts", common.quiet);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Input& input = inputs[i];
+    if (reads_decoder) prepare_decoder(session, common.seed, i, input);
+    const std::vector<HeadArray> arrays = session.record(input, heads, what);
+    if (common.out_is_array()) write_array(arrays, common);
+    if (common.json) {
+      list.add(as_json(session, input, arrays, what, common.out_is_array()));
+    } else if (!common.out_is_array()) {
+      text += arrays_text(session, input, arrays, options) + "\n";
     }
+    progress.advance(1);
   }
-  json.end_array();
-  json.end_object();
-  if (common.json || !common.out_is_array()) write_output(common, common.json ? json.take() : text);
+  progress.clear();
+  if (common.json) {
+    write_output(common, list.document({{"what", options.what}}, "results", Json::object()));
+  } else if (!common.out_is_array()) {
+    write_output(common, text);
+  }
 }
 
 }  // namespace
@@ -207,19 +197,14 @@ void add_attend(CLI::App& app, CommonOptions& common) {
       "  headwise attend ./minilm --text \"The cat sat on the mat.\" --heads L2.H3,L4",
       common, [options, &common] { attend(*options, common); });
   add_inputs(command, options->input);
-  command
-      .add_option("--heads", options->heads,
-                  "Which heads; default: all, or one layer if people read it")
-      ->type_name("LIST");
-  command
-      .add_option("--what", options->what,
-                  "maps, q, k, v, z (the mix of values, after gates) or contribution (to the "
-                  "residual stream); default: maps")
-      ->check(CLI::IsMember({"maps", "q", "k", "v", "z", "contribution"}).description(""))
-      ->type_name("W");
-  command.add_option("--color", options->color, "auto, always or never; default: auto")
-      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
-      ->type_name("C");
+  Options declare(command);
+  declare.add("--heads", options->heads, "LIST",
+              "Which heads; default: all, or one layer if people read it");
+  declare.add("--what", options->what, "W",
+              "maps, q, k, v, z (the mix of values, after gates) or contribution (to the "
+              "residual stream); default: maps",
+              is_one_of(head_array_kind_names()));
+  declare.color(options->color);
 }
 
 }  // namespace headwise::program

@@ -3,21 +3,23 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "headwise/core/error.h"
 #include "headwise/core/grouped.h"
 #include "interrupt.h"
 
 namespace CLI {  // of <CLI/CLI.hpp>, which takes long to compile
 class App;
-class Option;
-class Validator;
 }  // namespace CLI
 
 namespace headwise::program {
+
+using Json = nlohmann::ordered_json;
 
 struct CommonOptions {
   bool json = false;
@@ -55,20 +57,16 @@ void add_sweep(CLI::App& app, CommonOptions& common);
 void add_experiment(CLI::App& app, CommonOptions& common);
 void add_serve(CLI::App& app, CommonOptions& common);
 
-/// Checks that an option is a number, neither infinite nor below `least`, and says so in words.
-CLI::Validator finite(std::optional<double> least = std::nullopt);
-
-/// "0.6" or "60%" of something; none for what is no share. Checks that an option is one, and not
-/// above `most`.
-std::optional<double> parse_share(std::string_view text);
-CLI::Validator is_share(double most = 1);
-
-/// Options that may be given several times, one value each.
-CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
-                      const std::string& description);
-
 /// The result, whole: to standard output, or to --out unless that is for an array.
 void write_output(const CommonOptions& common, std::string_view text);
+
+/// The result on standard output, whatever --out is.
+void print_result(std::string_view text);
+
+/// The result of a stage: --out gets the JSON, standard output the JSON or what people read. What
+/// the file has is said on standard error: "the plan".
+void write_stage(const CommonOptions& common, std::string_view json, std::string_view text,
+                 const char* what);
 
 /// Text on standard error. Where that cannot be written, nobody can be told, and the work goes on.
 void print_error(std::string_view text);
@@ -76,10 +74,11 @@ void print_error(std::string_view text);
 /// A word on standard error, unless --quiet.
 void log_info(const CommonOptions& common, std::string_view text);
 
+/// {"what": …, "where": …, …} of an error.
+Json error_json(const ErrorDetail& detail);
+
 /// What was asked for on the command line does not go together; exit code 2.
 [[noreturn]] void usage_error(const std::string& message);
-
-/// "7 s", "3 min", "2 h 5 min"
-std::string duration(double seconds);
+void usage_error_if(bool wrong, const std::string& message);
 
 }  // namespace headwise::program

@@ -1,26 +1,26 @@
 // headwise compare: which head of one model does what a head of another one does; two heads of one
 // model side by side.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "corpus.h"
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "headwise/judge/judge.h"
 #include "headwise/observe/compare_heads.h"
 #include "headwise/observe/match.h"
 #include "headwise/observe/observe.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
-#include "json_writer.h"
 #include "observe_job.h"
 #include "options.h"
 #include "progress.h"
+#include "screen.h"
 
 namespace headwise::program {
 namespace {
@@ -51,45 +51,25 @@ ObservedCorpus built_in(const CompareArgs& args, const Session& session,
   return random_corpus(session.config(), common.seed);
 }
 
-void add_corpus(JsonWriter& json, const ObservedCorpus& corpus) {
-  json.key("corpus");
-  json.begin_object();
-  json.field("name", corpus.name);
-  json.field("texts", corpus.texts.size());
-  json.field("tokens", corpus.tokens());
-  json.end_object();
+Json as_json(const ObservedCorpus& corpus) {
+  return {{"name", corpus.name}, {"texts", corpus.texts.size()}, {"tokens", corpus.tokens()}};
 }
 
-std::string json_of(const ModelMatch& match, const ObservedCorpus& corpus) {
-  JsonWriter json;
-  json.begin_object();
-  json.key("matches");
-  json.begin_array();
+Json as_json(const ModelMatch& match, const ObservedCorpus& corpus) {
+  Json matches = Json::array(), layers = Json::array();
   for (const LayerMatch& layer : match.layers) {
     for (const HeadMatch& pair : layer.matches) {
-      json.begin_object();
-      json.field("a", pair.a);
-      json.field("b", pair.b);
-      json.field("js", pair.js);
-      json.end_object();
+      matches.push_back({{"a", pair.a}, {"b", pair.b}, {"js", json_number(pair.js)}});
     }
+    layers.push_back({{"layer", layer.layer},
+                      {"mean", json_number(layer.mean)},
+                      {"random_mean", json_number(layer.random_mean)}});
   }
-  json.end_array();
-  json.field("mean", match.mean);
-  json.field("random_mean", match.random_mean);
-  json.key("layers");
-  json.begin_array();
-  for (const LayerMatch& layer : match.layers) {
-    json.begin_object();
-    json.field("layer", layer.layer);
-    json.field("mean", layer.mean);
-    json.field("random_mean", layer.random_mean);
-    json.end_object();
-  }
-  json.end_array();
-  add_corpus(json, corpus);
-  json.end_object();
-  return json.take();
+  return {{"matches", std::move(matches)},
+          {"mean", json_number(match.mean)},
+          {"random_mean", json_number(match.random_mean)},
+          {"layers", std::move(layers)},
+          {"corpus", as_json(corpus)}};
 }
 
 /// A table per layer, some pairs in a line.
@@ -143,41 +123,26 @@ std::vector<std::string> roles_of(const Verdict& verdict, const std::string& nam
   return roles;
 }
 
-std::string json_of(const HeadFacts& facts, const ObservedCorpus& corpus) {
+Json as_json(const HeadFacts& facts, const ObservedCorpus& corpus) {
   const HeadComparison& pair = facts.pair;
-  JsonWriter json;
-  json.begin_object();
-  json.field("a", pair.a);
-  json.field("b", pair.b);
-  json.field("rows", pair.rows);
-  json.field("js", pair.js);
-  if (pair.others_js) json.field("others_js", *pair.others_js);
-  json.field("output_cka", pair.output_cka);
-  for (const char* const name : {"subspace_overlap", "principal_angle"}) {
-    json.key(name);
-    json.begin_object();
-    for (const char* const side : {"q", "k", "v", "o"}) {
-      const SubspaceRelation& relation = pair.subspaces.at(side);
-      json.field(side, name[0] == 's' ? relation.overlap : relation.angle);
-    }
-    json.end_object();
+  Json json = {{"a", pair.a}, {"b", pair.b}, {"rows", pair.rows}, {"js", json_number(pair.js)}};
+  if (pair.others_js) json["others_js"] = json_number(*pair.others_js);
+  json["output_cka"] = json_number(pair.output_cka);
+  for (const char* const side : {"q", "k", "v", "o"}) {
+    const SubspaceRelation& relation = pair.subspaces.at(side);
+    json["subspace_overlap"][side] = json_number(relation.overlap);
+    json["principal_angle"][side] = json_number(relation.angle);
   }
-  json.key("heads");
-  json.begin_array();
   for (const std::string& name : {pair.a, pair.b}) {
-    json.begin_object();
-    json.field("head", name);
-    json.field("roles", roles_of(facts.verdict, name));
+    Json head = {{"head", name}, {"roles", roles_of(facts.verdict, name)}};
     for (const char* const measure : kShownMeasures) {
       const Measure* const found = facts.evidence.head(name).measures.find(measure);
-      if (found != nullptr) json.field(measure, found->value);
+      if (found != nullptr) head[measure] = json_number(found->value);
     }
-    json.end_object();
+    json["heads"].push_back(std::move(head));
   }
-  json.end_array();
-  add_corpus(json, corpus);
-  json.end_object();
-  return json.take();
+  json["corpus"] = as_json(corpus);
+  return json;
 }
 
 std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
@@ -202,17 +167,15 @@ std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
   for (const char* const side : {"q", "k", "v", "o"}) {
     text += fmt::format("{:>10.4f}", pair.subspaces.at(side).overlap);
   }
-  text += fmt::format("\n\n  {:<20}{:>14}{:>14}\n", "", pair.a, pair.b);
+  Table table({-22, 14, 14});
+  table.row({"", pair.a, pair.b});
   for (const char* const measure : kShownMeasures) {
-    std::string row;
-    bool any = false;
-    for (const std::string& name : {pair.a, pair.b}) {
-      const Measure* const found = facts.evidence.head(name).measures.find(measure);
-      row += found == nullptr ? fmt::format("{:>14}", "-") : fmt::format("{:>14.4f}", found->value);
-      any |= found != nullptr;
-    }
-    if (any) text += fmt::format("  {:<20}{}\n", measure, row);
+    const Measure* const a = facts.evidence.head(pair.a).measures.find(measure);
+    const Measure* const b = facts.evidence.head(pair.b).measures.find(measure);
+    const auto value = [](const Measure* m) { return m ? fmt::format("{:.4f}", m->value) : "-"; };
+    if (a || b) table.row({fmt::format("  {}", measure), value(a), value(b)});
   }
+  text += fmt::format("\n\n{}", table.text());
   text += '\n';
   for (const std::string& name : {pair.a, pair.b}) {
     const std::vector<std::string> roles = roles_of(facts.verdict, name);
@@ -233,7 +196,7 @@ HeadIndex one_head(const Model& model, const std::string& name) {
 }
 
 void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
-  if (args.across) usage_error("--across is for two models");
+  usage_error_if(args.across, "--across is for two models");
   const Session session(args.input);
   session.refuse_means("does not go with compare");
   const HeadIndex a = one_head(session.model(), args.other);
@@ -243,14 +206,14 @@ void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
                                  : built_in(args, session, common)};
   HeadFacts facts{
       .pair = compare_heads(session.model(), a, b, data.corpus,
-                            {.gates = session.gates(),
+                            {.gates = session.gates().values(),
                              .progress = [](int64_t, int64_t) { throw_if_interrupted(); }})};
-  std::optional<PartProgress> progress(std::in_place, common.quiet);
+  Progress progress(common.quiet);
   ObserveOptions options{.measures = {"attention", "linguistic", "qk_rank", "ov_rank", "copying"},
-                         .gates = session.gates(),
+                         .gates = session.gates().values(),
                          .seed = common.seed,
                          .progress = [&](const std::string& part, int64_t done, int64_t total) {
-                           progress->advance(part, done, total);
+                           progress.advance(part, done, total);
                          }};
   if (!args.verdict.empty()) {
     facts.verdict = read_verdict(args.verdict);
@@ -259,37 +222,35 @@ void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
   }
   facts.evidence = observe(session.model(), data, options);
   if (args.verdict.empty()) facts.verdict = judge(facts.evidence);
-  progress.reset();
-  write_output(common, common.json ? json_of(facts, data.corpus) : heads_text(facts, data.corpus));
+  progress.clear();
+  write_output(common, common.json ? json_text(as_json(facts, data.corpus))
+                                   : heads_text(facts, data.corpus));
 }
 
 void compare(const CompareArgs& args, const CommonOptions& common) {
   check_options(args.input, false);
   if (!args.head.empty()) return compare_two_heads(args, common);
-  if (!args.verdict.empty()) usage_error("--verdict is for two heads: MODEL L7.H9 L7.H10");
-  if (args.other.find(".H") != std::string::npos && !std::filesystem::exists(args.other)) {
-    usage_error(fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", args.other));
-  }
+  usage_error_if(!args.verdict.empty(), "--verdict is for two heads: MODEL L7.H9 L7.H10");
+  usage_error_if(args.other.find(".H") != std::string::npos && !std::filesystem::exists(args.other),
+                 fmt::format("compare {}: give two heads, such as L7.H9 L7.H10", args.other));
   const Session a(args.input);
   a.refuse_means("does not go with compare");
   InputOptions other = args.input;
   other.model = args.other;
   const Session b(other);
-  check_same_vocabulary(a, b);
+  check_same_tokens(a.model(), b.model());
   const ObservedCorpus corpus = args.input.has_input()
                                     ? read_corpus(args.input, a, common, {.sample = args.sample})
                                     : built_in(args, a, common);
-  std::optional<Progress> progress(std::in_place, std::ssize(corpus.texts), "texts", common.quiet);
-  int64_t before = 0;
-  const ModelMatch match = match_heads(a.model(), b.model(), corpus,
-                                       {.across = args.across,
-                                        .gates_a = a.gates(),
-                                        .gates_b = b.gates(),
-                                        .progress = [&](int64_t done, int64_t) {
-                                          progress->advance(done - std::exchange(before, done));
-                                        }});
-  progress.reset();
-  write_output(common, common.json ? json_of(match, corpus) : match_text(match, corpus));
+  Progress progress(common.quiet);
+  const ModelMatch match = match_heads(
+      a.model(), b.model(), corpus,
+      {.across = args.across,
+       .gates_a = a.gates().values(),
+       .gates_b = b.gates().values(),
+       .progress = [&](int64_t done, int64_t total) { progress.advance("texts", done, total); }});
+  progress.clear();
+  write_output(common, common.json ? json_text(as_json(match, corpus)) : match_text(match, corpus));
 }
 
 }  // namespace
@@ -306,19 +267,16 @@ void add_compare(CLI::App& app, CommonOptions& common) {
       "  headwise compare ./minilm L3.H9 L3.H10",
       common, [options, &common] { compare(*options, common); });
   add_inputs(command, options->input, false);
-  command.add_option("OTHER", options->other, "The model to be compared with; or a head, L7.H9")
-      ->required()
-      ->type_name("");
-  command.add_option("HEAD", options->head, "The head to be compared with it, L7.H10")
-      ->type_name("");
-  command
-      .add_option("--verdict", options->verdict,
+  Options declare(command);
+  declare.argument("OTHER", options->other, "The model to be compared with; or a head, L7.H9")
+      ->required();
+  declare.argument("HEAD", options->head, "The head to be compared with it, L7.H10");
+  declare.verdict(options->verdict,
                   "Two heads: take their roles from this verdict or study; default: from the texts "
-                  "and the built-in probes")
-      ->type_name("FILE");
-  command.add_flag("--across", options->across,
-                   "Match heads of all layers with each other; default: of the same layer");
-  add_sample(command, options->sample, "texts, drawn by the seed");
+                  "and the built-in probes");
+  declare.flag("--across", options->across,
+               "Match heads of all layers with each other; default: of the same layer");
+  declare.sample(options->sample, "texts, drawn by the seed");
 }
 
 }  // namespace headwise::program

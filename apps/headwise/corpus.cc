@@ -90,10 +90,9 @@ EvaluationSet read_examples(const char* option, const std::vector<std::string>& 
                  .expected = "a model that reads text",
                  .hint = "observe also takes token ids: --ids \"5 9 3\""});
   }
-  if (task == LossTask::fidelity && session.config().encoder_decoder()) {
-    usage_error(
-        fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
-  }
+  usage_error_if(
+      task == LossTask::fidelity && session.config().encoder_decoder(),
+      fmt::format("{}: of an encoder-decoder, give two files and --loss translate", option));
   return read_evaluation(task, Files(files.begin(), files.end()), *session.tokenizer(),
                          session.config(), {.truncate = truncate});
 }

@@ -3,15 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "command.h"
-#include "headwise/io/output_file.h"
-#include "json_writer.h"
+#include "headwise/io/json_text.h"
 #include "options.h"
 #include "progress.h"
 
@@ -39,18 +37,14 @@ std::string known_outcome(const ExperimentInfo& info) {
 }
 
 std::string claims_as_json() {
-  JsonWriter writer;
-  writer.begin_array();
+  Json claims = Json::array();
   for (const ExperimentInfo& info : experiments()) {
-    writer.begin_object();
-    writer.field("experiment", info.name);
-    writer.field("claim", info.claim);
-    writer.field("source", info.source);
-    writer.field("verdict", known_outcome(info));
-    writer.end_object();
+    claims.push_back({{"experiment", info.name},
+                      {"claim", info.claim},
+                      {"source", info.source},
+                      {"verdict", known_outcome(info)}});
   }
-  writer.end_array();
-  return writer.take();
+  return json_text(claims);
 }
 
 std::string claims_as_text() {
@@ -77,10 +71,9 @@ std::string verdict_text(const ClaimVerdict& verdict) {
   return text;
 }
 
-void run_named_experiment(const ExperimentArgs& args, CommonOptions common) {
-  if (common.out.empty()) usage_error("-o names the folder that the trials are written to");
-  const std::string folder = std::exchange(common.out, "");
-  PartProgress progress(common.quiet);
+void run_named_experiment(const ExperimentArgs& args, const CommonOptions& common) {
+  usage_error_if(common.out.empty(), "-o names the folder that the trials are written to");
+  Progress progress(common.quiet);
   std::string said;
   const ExperimentOptions options{
       .quick = args.quick,
@@ -96,8 +89,8 @@ void run_named_experiment(const ExperimentArgs& args, CommonOptions common) {
         }
         progress.advance("parts", done, total);
       }};
-  const ClaimVerdict verdict = run_experiment(args.name, folder, options);
-  write_output(common, common.json ? to_json(verdict) : verdict_text(verdict));
+  const ClaimVerdict verdict = run_experiment(args.name, common.out, options);
+  print_result(common.json ? to_json(verdict) : verdict_text(verdict));
   if (verdict.left > 0) {
     log_info(common, fmt::format("{} trials are left: give their models with --model, and the same "
                                  "command goes on",
@@ -108,15 +101,14 @@ void run_named_experiment(const ExperimentArgs& args, CommonOptions common) {
 void run_experiments(const ExperimentArgs& args, const CommonOptions& common) {
   const bool runs = args.quick || !args.models.empty();
   if (!args.judge.empty() || !args.table.empty()) {
-    if (!args.name.empty() || runs || (!args.judge.empty() && !args.table.empty())) {
-      usage_error("--judge and --table read results, and take nothing else");
-    }
+    usage_error_if(!args.name.empty() || runs || (!args.judge.empty() && !args.table.empty()),
+                   "--judge and --table read results, and take nothing else");
     if (!args.table.empty()) return write_output(common, claims_table(args.table));
     const ClaimVerdict verdict = judge_experiment(args.judge);
     return write_output(common, common.json ? to_json(verdict) : verdict_text(verdict));
   }
   if (args.name.empty()) {
-    if (runs) usage_error("NAME is missing: headwise experiment lists the claims");
+    usage_error_if(runs, "NAME is missing: headwise experiment lists the claims");
     return write_output(common, common.json ? claims_as_json() : claims_as_text());
   }
   run_named_experiment(args, common);
@@ -135,21 +127,17 @@ void add_experiment(CLI::App& app, CommonOptions& common) {
       "  headwise experiment harmful-heads -o ./harmful --model ./stories15m\n"
       "  headwise experiment --judge experiments/harmful-heads/result",
       common, [args, &common] { run_experiments(*args, common); });
-  command.add_option("NAME", args->name, "One of the experiments")->type_name("");
-  command.add_flag("--quick", args->quick,
-                   "Check the machinery in 10 s, with models that are made on the spot");
-  add_list(command, "--model", args->models,
-           "A folder of a model that the settings name; may be given several times")
-      ->type_name("MODEL");
-  command.add_option("--data", args->data, "The folder of the data; default: " + args->data)
-      ->type_name("FOLDER");
-  command
-      .add_option("--judge", args->judge, "Derive the verdict again from the trials of this folder")
-      ->type_name("FOLDER");
-  command
-      .add_option("--table", args->table,
-                  "The page of all claims, from a folder like experiments/ with results")
-      ->type_name("FOLDER");
+  Options declare(command);
+  declare.argument("NAME", args->name, "One of the experiments");
+  declare.flag("--quick", args->quick,
+               "Check the machinery in 10 s, with models that are made on the spot");
+  declare.list("--model", args->models, "MODEL",
+               "A folder of a model that the settings name; may be given several times");
+  declare.add("--data", args->data, "FOLDER", "The folder of the data; default: " + args->data);
+  declare.add("--judge", args->judge, "FOLDER",
+              "Derive the verdict again from the trials of this folder");
+  declare.add("--table", args->table, "FOLDER",
+              "The page of all claims, from a folder like experiments/ with results");
 }
 
 }  // namespace headwise::program

@@ -1,14 +1,13 @@
 // headwise export: a model as ONNX, for other runtimes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "command.h"
 #include "headwise/export/onnx.h"
+#include "headwise/io/json_text.h"
 #include "headwise/io/model_folder.h"
-#include "json_writer.h"
 #include "options.h"
 
 namespace headwise::program {
@@ -20,32 +19,18 @@ struct ExportOptions {
   bool allow_nonfinite = false;
 };
 
-void write_graph(JsonWriter& json, const OnnxGraph& graph) {
-  json.field("file", graph.file.string());
-  json.field("inputs", graph.inputs);
-  json.field("outputs", graph.outputs);
+Json as_json(const OnnxGraph& graph) {
+  return {{"file", graph.file.string()}, {"inputs", graph.inputs}, {"outputs", graph.outputs}};
 }
 
-std::string as_json(const OnnxExport& made) {
-  JsonWriter json;
-  json.begin_object();
-  write_graph(json, made.graphs.front());
-  json.key("graphs");
-  json.begin_array();
-  for (const OnnxGraph& graph : made.graphs) {
-    json.begin_object();
-    write_graph(json, graph);
-    json.end_object();
-  }
-  json.end_array();
-  json.key("proof");
-  json.begin_object();
-  json.field("nodes", made.proof.nodes);
-  json.field("weights", made.proof.weights);
-  json.field("numbers", made.proof.numbers);
-  json.end_object();
-  json.end_object();
-  return json.take();
+Json as_json(const OnnxExport& made) {
+  Json json = as_json(made.graphs.front());
+  json["graphs"] = Json::array();
+  for (const OnnxGraph& graph : made.graphs) json["graphs"].push_back(as_json(graph));
+  json["proof"] = {{"nodes", made.proof.nodes},
+                   {"weights", made.proof.weights},
+                   {"numbers", made.proof.numbers}};
+  return json;
 }
 
 std::string export_text(const OnnxExport& made) {
@@ -65,7 +50,7 @@ void export_model(const ExportOptions& options, const CommonOptions& common) {
   OnnxOptions params{.load = {.allow_nonfinite = options.allow_nonfinite}};
   if (options.external_data) params.largest_file = 0;
   const OnnxExport made = export_onnx(find_model(options.model), options.onnx, params);
-  write_output(common, common.json ? as_json(made) : export_text(made));
+  write_output(common, common.json ? json_text(as_json(made)) : export_text(made));
 }
 
 }  // namespace
@@ -79,13 +64,13 @@ void add_export(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise export ./minilm-pruned --onnx minilm.onnx",
       common, [options, &common] { export_model(*options, common); });
-  add_model(command, "MODEL", options->model);
-  command.add_option("--onnx", options->onnx, "The file to write, which is not there yet")
-      ->required()
-      ->type_name("FILE");
-  command.add_flag("--external-data", options->external_data,
-                   "Weights in FILE.data, as is done by itself from 2 GiB on");
-  add_allow_nonfinite(command, options->allow_nonfinite);
+  Options declare(command);
+  declare.model("MODEL", options->model);
+  declare.add("--onnx", options->onnx, "FILE", "The file to write, which is not there yet")
+      ->required();
+  declare.flag("--external-data", options->external_data,
+               "Weights in FILE.data, as is done by itself from 2 GiB on");
+  declare.allow_nonfinite(options->allow_nonfinite);
 }
 
 }  // namespace headwise::program

@@ -2,25 +2,16 @@
 #include "heat_map.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <string_view>
-
-#include "run_task.h"
 
 namespace headwise::program {
 namespace {
 
 constexpr int64_t kLabel = 14, kNarrow = 3, kWide = 7;
-
-struct Rgb {
-  double r, g, b;
-};
 
 /// From dark violet to yellow, evenly bright to the eye (viridis).
 Rgb shade(double share) {
@@ -30,21 +21,13 @@ Rgb shade(double share) {
   const auto low = std::min<size_t>(static_cast<size_t>(at), kStops.size() - 2);
   const double part = at - static_cast<double>(low);
   const Rgb &a = kStops[low], &b = kStops[low + 1];
-  return {a.r + part * (b.r - a.r), a.g + part * (b.g - a.g), a.b + part * (b.b - a.b)};
+  return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green),
+          a.blue + part * (b.blue - a.blue)};
 }
 
 std::string colored(const std::string& cell, float weight, Color color) {
-  if (color == Color::none) return cell;
   const double share = std::sqrt(std::clamp<double>(weight, 0, 1));  // small weights show, too
-  const Rgb c = shade(share);
-  const int ink = share > 0.6 ? 16 : 231;  // black on bright, white on dark
-  if (color == Color::full) {
-    return fmt::format("\x1b[48;2;{:.0f};{:.0f};{:.0f}m\x1b[38;5;{}m{}\x1b[0m", c.r, c.g, c.b, ink,
-                       cell);
-  }
-  const auto level = [](double value) { return static_cast<int>(std::lround(value / 255 * 5)); };
-  return fmt::format("\x1b[48;5;{}m\x1b[38;5;{}m{}\x1b[0m",
-                     16 + 36 * level(c.r) + 6 * level(c.g) + level(c.b), ink, cell);
+  return painted(cell, shade(share), share > 0.6, color);
 }
 
 /// Without the mark for a space in front, where there is no room for it.
@@ -86,29 +69,6 @@ int64_t widest(std::span<const std::string> texts) {
 }
 
 }  // namespace
-
-Color choose_color(const std::string& when) {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
-  if (when == "never") return Color::none;
-  if (when == "auto" &&
-      (!variable("NO_COLOR").empty() || variable("TERM") == "dumb" || isatty(STDOUT_FILENO) == 0)) {
-    return Color::none;
-  }
-  const std::string_view depth = variable("COLORTERM");
-  return depth == "truecolor" || depth == "24bit" ? Color::full : Color::palette;
-}
-
-int64_t terminal_width() {
-  if (const char* const columns = std::getenv("COLUMNS")) {
-    if (const long width = std::strtol(columns, nullptr, 10); width > 0) return width;
-  }
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 120;
-}
 
 std::string draw(const HeatMap& map, Color color, int64_t width) {
   const int64_t N = map.weights.extent(0), M = map.weights.extent(1);

@@ -6,16 +6,9 @@
 #include <string>
 
 #include "headwise/core/view.h"
+#include "screen.h"
 
 namespace headwise::program {
-
-enum class Color { none, palette, full };  // full: 24 bits
-
-/// `when` is always, never or auto: in a terminal, unless NO_COLOR is set.
-Color choose_color(const std::string& when);
-
-/// Columns that there are to draw in.
-int64_t terminal_width();
 
 struct HeatMap {
   View<const float, 2> weights{};  // in [0, 1]

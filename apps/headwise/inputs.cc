@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -294,84 +293,45 @@ void read_decoder(const InputOptions& options, const Session& session, const Enc
 
 }  // namespace
 
-std::vector<std::string> lines_of(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.emplace_back(text.substr(begin, end - begin));
-    if (lines.back().ends_with('\r')) lines.back().pop_back();
-    begin = end + 1;
-  }
-  return lines;
-}
-
 void check_options(const InputOptions& options, bool needs_input) {
-  if (needs_input && !options.has_input()) {
-    usage_error("no input: give --text, --input or --ids");
-  }
-  if (!options.pairs.empty() && options.pairs.size() != options.texts.size()) {
-    usage_error("--pair: give one for each --text");
-  }
-  if (options.paired_lines && options.file.empty()) {
-    usage_error("--pairs: give the lines, with --input");
-  }
-  if (!options.type_ids.empty() && options.type_ids.size() != options.ids.size()) {
-    usage_error("--type-ids: give one for each --ids");
-  }
+  usage_error_if(needs_input && !options.has_input(), "no input: give --text, --input or --ids");
+  usage_error_if(!options.pairs.empty() && options.pairs.size() != options.texts.size(),
+                 "--pair: give one for each --text");
+  usage_error_if(options.paired_lines && options.file.empty(),
+                 "--pairs: give the lines, with --input");
+  usage_error_if(!options.type_ids.empty() && options.type_ids.size() != options.ids.size(),
+                 "--type-ids: give one for each --ids");
   const int ways =
       !options.decoder_texts.empty() + !options.decoder_ids.empty() + !options.reference.empty();
-  if (ways > 1) usage_error("give one of --decoder-text, --decoder-ids and --reference");
+  usage_error_if(ways > 1, "give one of --decoder-text, --decoder-ids and --reference");
 }
 
 void add_inputs(CLI::App& command, InputOptions& options, bool with_pairs) {
-  add_model(command, "MODEL", options.model);
-  const char* const group = "Input";
-  add_list(command, "--text", options.texts, "A text; may be given several times")
-      ->type_name("S")
-      ->group(group);
-  add_list(command, "--pair,--context", options.pairs,
-           "The second text of a pair, or where the answer of a question is; one for each --text")
-      ->type_name("S")
-      ->group(group);
-  command.add_option("--input", options.file, "A file with one text per line; - is standard input")
-      ->type_name("FILE")
-      ->group(group);
+  Options(command).model("MODEL", options.model);
+  Options group(command, "Input");
+  group.list("--text", options.texts, "S", "A text; may be given several times");
+  group.list(
+      "--pair,--context", options.pairs, "S",
+      "The second text of a pair, or where the answer of a question is; one for each --text");
+  group.add("--input", options.file, "FILE", "A file with one text per line; - is standard input");
   if (with_pairs) {
-    command
-        .add_flag("--pairs", options.paired_lines,
-                  "Lines of --input are pairs, with a tab between the texts")
-        ->group(group);
+    group.flag("--pairs", options.paired_lines,
+               "Lines of --input are pairs, with a tab between the texts");
   }
-  add_list(command, "--ids", options.ids,
-           "Token ids, taken as they are: \"5 9 3\"; may be repeated")
-      ->type_name("IDS")
-      ->group(group);
-  add_list(command, "--type-ids", options.type_ids, "Their token types; one for each --ids")
-      ->type_name("IDS")
-      ->group(group);
-  add_list(command, "--decoder-text", options.decoder_texts,
-           "Encoder-decoders: what the decoder reads, after its start token; one for each input")
-      ->type_name("S")
-      ->group(group);
-  add_list(command, "--decoder-ids", options.decoder_ids, "The same as ids, taken as they are")
-      ->type_name("IDS")
-      ->group(group);
-  command.add_option("--reference", options.reference, "A file with one such text per line")
-      ->type_name("FILE")
-      ->group(group);
-  add_truncate(command, options.truncate)->group(group);
-  command
-      .add_flag(
-          "--replace-invalid", options.replace_invalid,
-          "Replace what is not UTF-8 in texts by U+FFFD, and say how much; default: refuse it")
-      ->group(group);
-  add_allow_nonfinite(command, options.allow_nonfinite)->group(group);
-  add_list(command, "--gate", options.gates,
-           "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5, L1,L2.H0=0; or ablate them to "
-           "their mean output over the texts: L3.H1=mean; may be repeated")
-      ->type_name("HEADS=X")
-      ->group(group);
+  group.list("--ids", options.ids, "IDS",
+             "Token ids, taken as they are: \"5 9 3\"; may be repeated");
+  group.list("--type-ids", options.type_ids, "IDS", "Their token types; one for each --ids");
+  group.list("--decoder-text", options.decoder_texts, "S",
+             "Encoder-decoders: what the decoder reads, after its start token; one for each input");
+  group.list("--decoder-ids", options.decoder_ids, "IDS", "The same as ids, taken as they are");
+  group.add("--reference", options.reference, "FILE", "A file with one such text per line");
+  group.truncate(options.truncate);
+  group.flag("--replace-invalid", options.replace_invalid,
+             "Replace what is not UTF-8 in texts by U+FFFD, and say how much; default: refuse it");
+  group.allow_nonfinite(options.allow_nonfinite);
+  group.list("--gate", options.gates, "HEADS=X",
+             "Multiply heads by a number from 0 to 1: L3.H1=0, L3=0.5, L1,L2.H0=0; or ablate them "
+             "to their mean output over the texts: L3.H1=mean; may be repeated");
 }
 
 void encode(Input& input, const Session& session, const EncodeOptions& options) {

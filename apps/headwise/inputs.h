@@ -12,8 +12,9 @@
 
 #include "command.h"
 #include "headwise/model/config.h"
+#include "headwise/model/head_arrays.h"
 #include "headwise/model/model.h"
-#include "headwise/observe/mean_ablation.h"
+#include "headwise/observe/head_gates.h"
 #include "headwise/text/tokenizer.h"
 
 namespace headwise::program {
@@ -57,61 +58,51 @@ class Session {
   /// Throws Error for gates of heads that are not there or that are neither in [0, 1] nor "mean".
   explicit Session(const InputOptions& options);
 
-  /// The same model, shared, with other gates ([heads], or none), without mean ablation, and with
-  /// another observer of every pass, or none.
-  Session with(std::vector<float> gates, ForwardObserver* observer = nullptr) const;
+  /// The same model, shared, with other gates, and with another observer of every pass, or none.
+  Session with(HeadGates gates, ForwardObserver* observer = nullptr) const;
+  Session without_gates(ForwardObserver* observer = nullptr) const {
+    return with(HeadGates(model()), observer);
+  }
 
   const Model& model() const { return *model_; }
   const ModelConfig& config() const { return model().config(); }
   const Tokenizer* tokenizer() const { return model().tokenizer(); }
 
-  const std::vector<float>& gates() const { return gates_; }  // [heads], or none
+  const HeadGates& gates() const { return gates_; }
 
   /// As the tokenizer stores them; the ids themselves if there is none.
   std::vector<std::string> tokens(std::span<const int32_t> ids) const;
+  std::string token(int32_t id) const;
 
-  /// Heads of --gate HEADS=mean, among all heads of the model.
-  const std::vector<int64_t>& mean_heads() const { return mean_heads_; }
-  /// Measures their mean outputs over all rows of the texts, from the model without gates. From
-  /// then on passes have them in place.
+  /// Measures the outputs of heads of --gate HEADS=mean over all rows of the texts.
   void measure_means(const ObservedCorpus& corpus);
   void measure_means(std::span<const Input> inputs);
   /// Throws Error if there are such heads, for commands that cannot have them; `why` ends a
   /// sentence.
   void refuse_means(const std::string& why) const;
-  const std::vector<HeadOutput>& replaced() const { return replaced_->outputs; }
+
+  /// Arrays of heads from one pass over the input, and through the decoder if one of the heads is
+  /// there and it has something to read.
+  std::vector<HeadArray> record(const Input& input, const std::vector<HeadIndex>& heads,
+                                HeadArrayKind kind) const;
 
   /// With the gates; every layer is a place to be interrupted at unless there is an observer.
   ForwardOptions forward(ForwardObserver* observer = nullptr) const;
 
  private:
-  struct Replaced {
-    std::vector<HeadOutput> outputs{};
-    ReplacedHeads observer{{}};
-  };
-
   std::shared_ptr<const Model> model_;
-  std::vector<float> gates_;
-  std::vector<int64_t> mean_heads_;
-  std::shared_ptr<Replaced> replaced_ = std::make_shared<Replaced>();
+  HeadGates gates_;
   ForwardObserver* observer_ = nullptr;
 };
 
-/// Throws Error unless an id is the same token for both, as far as that is known.
-void check_same_vocabulary(const Session& a, const Session& b);
-
-/// Sets the gates of "L3.H1", "L3" or a list of them; `gates` [heads] is made if it is empty.
-/// Throws Error for heads that are not there.
-void set_gate(const Model& model, std::string_view heads, float value, std::vector<float>& gates);
+/// Whether one of the heads is in a decoder beside an encoder.
+bool asks_decoder(const Model& model, const std::vector<HeadIndex>& heads);
 
 struct EncodeLimits {
   bool pairs = false;               // lines are pairs of texts
   std::optional<int64_t> cut_at{};  // what --truncate cuts to, if less than the positions
   bool start_decoder = false;       // decoder ids are given the start token if they lack it
 };
-
-/// Without their ends, \n or \r\n, and without a byte order mark.
-std::vector<std::string> lines_of(std::string_view text);
 
 /// Options that do not go together are usage errors; so is no input, where one is needed.
 void check_options(const InputOptions& options, bool needs_input = true);

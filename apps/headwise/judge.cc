@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -11,8 +10,8 @@
 #include <utility>
 
 #include "command.h"
-#include "headwise/io/output_file.h"
-#include "judge_screen.h"
+#include "options.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -33,28 +32,24 @@ std::pair<std::string, double> threshold_of(const std::string& text) {
     const auto [after, error] = std::from_chars(text.data() + equals + 1, end, value);
     if (error != std::errc() || after != end) value = NAN;
   }
-  if (!std::isfinite(value)) {
-    usage_error(fmt::format("--threshold {}: give a name and a number, as in window=0.5", text));
-  }
+  usage_error_if(!std::isfinite(value),
+                 fmt::format("--threshold {}: give a name and a number, as in window=0.5", text));
   return {text.substr(0, equals), value};
 }
 
 void judge_evidence(const JudgeArgs& args, const CommonOptions& common) {
-  CommonOptions screen = common;
-  screen.out.clear();
   const Color color = choose_color(args.color);
   if (args.roles) {
-    if (!args.evidence.empty()) usage_error("--roles lists what there is, and takes no evidence");
-    if (common.json) usage_error("--roles has no JSON");
-    if (!args.explain.empty() || !args.thresholds.empty() || args.tolerance) {
-      usage_error("--roles lists what there is, and judges nothing");
-    }
+    usage_error_if(!args.evidence.empty(), "--roles lists what there is, and takes no evidence");
+    usage_error_if(common.json, "--roles has no JSON");
+    usage_error_if(!args.explain.empty() || !args.thresholds.empty() || args.tolerance,
+                   "--roles lists what there is, and judges nothing");
     return write_output(common, role_table(common.out.empty() ? color : Color::none));
   }
-  if (common.json && !args.explain.empty())
-    usage_error("--explain: --json has the words of every head");
-  if (args.evidence.empty())
-    usage_error("EVIDENCE is missing: a file that headwise observe -o wrote");
+  usage_error_if(common.json && !args.explain.empty(),
+                 "--explain: --json has the words of every head");
+  usage_error_if(args.evidence.empty(),
+                 "EVIDENCE is missing: a file that headwise observe -o wrote");
   JudgeOptions options{.tolerance = args.tolerance};
   for (const std::string& text : args.thresholds) {
     const auto [name, value] = threshold_of(text);
@@ -70,14 +65,8 @@ void judge_evidence(const JudgeArgs& args, const CommonOptions& common) {
       words += no_head_has(verdict, role) + "\n";
     }
   }
-  const std::string json = to_json(verdict);
-  if (!common.out.empty()) write_file_whole(common.out, json);
-  if (common.json) {
-    write_output(screen, json);
-  } else {
-    write_output(screen, words.empty() ? to_text(verdict, color, terminal_width()) : words);
-  }
-  if (!common.out.empty()) log_info(common, fmt::format("{} has the whole verdict", common.out));
+  if (words.empty()) words = to_text(verdict, color, terminal_width());
+  write_stage(common, to_json(verdict), words, "the whole verdict");
 }
 
 }  // namespace
@@ -92,25 +81,18 @@ void add_judge(CLI::App& app, CommonOptions& common) {
       "  headwise judge evidence.json -o verdict.json\n"
       "  headwise judge evidence.json --explain L3.H1,L4,role:positional",
       common, [options, &common] { judge_evidence(*options, common); });
-  command.add_option("EVIDENCE", options->evidence, "A file that headwise observe -o wrote")
-      ->type_name("");
-  command
-      .add_option("--explain", options->explain,
-                  "A sentence for each of these heads: L3.H1, L4, role:relation, all")
-      ->type_name("LIST");
-  add_list(command, "--threshold", options->thresholds,
-           "Another threshold, as in window=0.5; may be given several times")
-      ->type_name("NAME=VALUE");
-  command
-      .add_option("--tolerance", options->tolerance,
-                  "How much the loss may rise without a head: a share of it, under fidelity an "
-                  "amount; default: 0.005, or what observe --adaptive was given")
-      ->check(finite(0))
-      ->type_name("T");
-  command.add_flag("--roles", options->roles, "List all roles and thresholds");
-  command.add_option("--color", options->color, "auto, always or never; default: auto")
-      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
-      ->type_name("C");
+  Options declare(command);
+  declare.argument("EVIDENCE", options->evidence, "A file that headwise observe -o wrote");
+  declare.add("--explain", options->explain, "LIST",
+              "A sentence for each of these heads: L3.H1, L4, role:relation, all");
+  declare.list("--threshold", options->thresholds, "NAME=VALUE",
+               "Another threshold, as in window=0.5; may be given several times");
+  declare.add("--tolerance", options->tolerance, "T",
+              "How much the loss may rise without a head: a share of it, under fidelity an "
+              "amount; default: 0.005, or what observe --adaptive was given",
+              finite(0));
+  declare.flag("--roles", options->roles, "List all roles and thresholds");
+  declare.color(options->color);
 }
 
 }  // namespace headwise::program

@@ -1,6 +1,4 @@
 // Draws verdicts.
-#include "judge_screen.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,22 +11,18 @@
 
 #include "command.h"
 #include "headwise/judge/judge.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
 
 constexpr size_t kShown = 6;  // heads per line
 
-std::string painted(const std::string& text, uint32_t rgb, Color color) {
-  if (color == Color::none) return text;
-  const uint32_t r = rgb >> 16, g = rgb >> 8 & 0xff, b = rgb & 0xff;
-  const int ink = 2 * r + 5 * g + b > 8 * 110 ? 16 : 231;  // black on bright, white on dark
-  if (color == Color::full) {
-    return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;5;{}m{}\x1b[0m", r, g, b, ink, text);
-  }
-  const auto level = [](uint32_t value) { return (value * 5 + 127) / 255; };
-  return fmt::format("\x1b[48;5;{}m\x1b[38;5;{}m{}\x1b[0m",
-                     16 + 36 * level(r) + 6 * level(g) + level(b), ink, text);
+/// In the color of a role.
+std::string colored(const std::string& text, const RoleKind& kind, Color color) {
+  const uint32_t r = kind.color >> 16, g = kind.color >> 8 & 0xff, b = kind.color & 0xff;
+  const Rgb background = {static_cast<double>(r), static_cast<double>(g), static_cast<double>(b)};
+  return painted(text, background, 2 * r + 5 * g + b > 8 * 110, color);
 }
 
 const RoleKind& main_role(const HeadVerdict& head) {
@@ -47,7 +41,7 @@ std::string cell(const HeadVerdict& head, Color color) {
   const char letter =
       can_be_removed(head) ? static_cast<char>(std::tolower(kind.letter)) : kind.letter;
   if (on_probes_only(head)) return fmt::format("~{}", letter);
-  return painted(fmt::format(" {}", letter), kind.color, color);
+  return colored(fmt::format(" {}", letter), kind, color);
 }
 
 constexpr const char* kHollow = "~ before a letter: seen on probe sentences only.";
@@ -130,8 +124,8 @@ std::string legend(const Verdict& verdict, Color color) {
     if (at == heads.end()) continue;
     const auto& [filled, hollow] = at->second;
     text += fmt::format("{} {:<12}{:>4} {:<5} {}\n",
-                        painted(fmt::format(" {} ", kind.letter), kind.color, color), kind.name,
-                        filled, hollow == 0 ? "" : fmt::format("+ {}~", hollow), kind.meaning);
+                        colored(fmt::format(" {} ", kind.letter), kind, color), kind.name, filled,
+                        hollow == 0 ? "" : fmt::format("+ {}~", hollow), kind.meaning);
   }
   text += "Each head by its most special role; --explain LIST tells the others.";
   if (any_small) text += " Small letter: the model\ndoes without this head.";
@@ -156,22 +150,11 @@ std::string cautions(const Verdict& verdict) {
   return text.empty() ? text : text + "\n";
 }
 
-/// "L5.H3 +0.0352  L5.H10 +0.0351 …", those that matter most first.
-std::string with_ablations(std::vector<const HeadVerdict*> heads) {
-  std::ranges::stable_sort(heads, std::ranges::greater(), [](const HeadVerdict* head) {
-    return head->importance.ablation_zero->value;
-  });
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, heads.size()); ++i) {
-    text += fmt::format("  {} {:+.4f}", heads[i]->head, heads[i]->importance.ablation_zero->value);
-  }
-  return text + (heads.size() > kShown ? "  …" : "");
-}
-
 std::string standings(const Verdict& verdict) {
-  std::map<Standing, std::vector<const HeadVerdict*>> heads;
+  Standings heads;
   for (const HeadVerdict& head : verdict.heads) {
-    if (head.standing) heads[*head.standing].push_back(&head);
+    if (!head.standing) continue;
+    heads[*head.standing].emplace_back(head.importance.ablation_zero->value, head.head);
   }
   if (heads.empty()) {
     const bool measured = std::ranges::any_of(
@@ -180,14 +163,11 @@ std::string standings(const Verdict& verdict) {
                ? "\nhow much heads matter cannot be told by one example: observe more texts\n"
                : "\nhow much heads matter was not measured: headwise observe MODEL --input TEXTS\n";
   }
-  std::string text = fmt::format(
-      "\nhow much heads matter: {}{}, {:.4g} tolerated\n", verdict.loss_task,
-      verdict.loss_task == "fidelity" ? " (1 - cosine)" : fmt::format(" loss {:.4f}", verdict.loss),
-      verdict.tolerance);
-  for (const auto& [standing, all] : heads) {
-    text += fmt::format("{:<14}{:>4} {}\n", to_string(standing), all.size(), with_ablations(all));
-  }
-  return text;
+  return fmt::format("\nhow much heads matter: {}{}, {:.4g} tolerated\n", verdict.loss_task,
+                     verdict.loss_task == "fidelity" ? " (1 - cosine)"
+                                                     : fmt::format(" loss {:.4f}", verdict.loss),
+                     verdict.tolerance) +
+         to_text(std::move(heads), kShown);
 }
 
 /// Heads side by side, by each ranking, and how far the rankings agree.
@@ -247,26 +227,22 @@ std::string redundant(const Verdict& verdict) {
 
 /// What ablating all heads of a role did.
 std::string categories(const Verdict& verdict) {
-  std::string text;
+  Table table({-14, 6, 12, 12, 12, 12});
+  table.row({"role", "heads", "all ablated", "half", "as many", "of draws"});
+  table.row({"", "", "", "of them", "at random", "below"});
+  bool any = false;
   for (const Category& category : verdict.categories) {
     if (!category.measured) continue;
-    text += fmt::format("{:<14}{:>6}", category.role, category.heads.size());
-    for (const char* name : {"ablation_zero", "ablation_zero_half", "ablation_zero_random"}) {
-      const Measure* const measure = category.measured->find(name);
-      text +=
-          fmt::format("{:>12}", measure == nullptr ? "" : fmt::format("{:+.4f}", measure->value));
-    }
-    if (const Measure* const share = category.measured->find("above_random")) {
-      text += fmt::format("{:>10.0f} %", 100 * share->value);
-    }
-    text += "\n";
+    any = true;
+    const Measures& measured = *category.measured;
+    const Measure* const share = measured.find("above_random");
+    table.row({category.role, fmt::format("{}", category.heads.size()),
+               signed_value(measured, "ablation_zero"),
+               signed_value(measured, "ablation_zero_half"),
+               signed_value(measured, "ablation_zero_random"),
+               share == nullptr ? "" : fmt::format("{:>10.0f} %", 100 * share->value)});
   }
-  if (text.empty()) return text;
-  return fmt::format("\n{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "role", "heads", "all ablated",
-                     "half", "as many", "of draws") +
-         fmt::format("{:<14}{:>6}{:>12}{:>12}{:>12}{:>12}\n", "", "", "", "of them", "at random",
-                     "below") +
-         text;
+  return any ? "\n" + table.text() : "";
 }
 
 }  // namespace
@@ -302,9 +278,9 @@ std::string role_grid(const Verdict& verdict, Color color, int64_t width) {
 std::string role_table(Color color) {
   std::string text = "roles, from the special to the general\n";
   for (const RoleKind& kind : role_kinds()) {
-    text += fmt::format("{} {:<13}{:<12}{}\n",
-                        painted(fmt::format(" {} ", kind.letter), kind.color, color), kind.name,
-                        kind.group, kind.meaning);
+    text +=
+        fmt::format("{} {:<13}{:<12}{}\n", colored(fmt::format(" {} ", kind.letter), kind, color),
+                    kind.name, kind.group, kind.meaning);
   }
   text +=
       "\nNot claimed: roles in discourse, and roles for one task. Nothing that is measured shows "

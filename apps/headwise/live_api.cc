@@ -11,36 +11,24 @@
 #include <utility>
 
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
+#include "headwise/text/lines.h"
 #include "live_jobs.h"
 
 namespace headwise::program {
 namespace {
 
-using Json = Engine::Json;
-
 constexpr size_t kMostLines = 512;
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 Reply reply_with(int status, const Json& json) {
-  return {.status = status, .body = std::make_shared<const std::string>(dump(json))};
-}
-
-Json to_json(const ErrorDetail& detail) {
-  return {{"what", detail.what},
-          {"where", detail.where},
-          {"got", detail.got},
-          {"expected", detail.expected},
-          {"hint", detail.hint}};
+  return {.status = status, .body = std::make_shared<const std::string>(json_text(json))};
 }
 
 Json to_json(const Engine::JobStatus& job) {
   Json json = {{"id", job.id},        {"kind", job.kind},   {"state", to_string(job.state)},
                {"done", job.done},    {"total", job.total}, {"what", job.what},
                {"result", job.result}};
-  json["error"] = job.error ? to_json(*job.error) : Json();
+  json["error"] = job.error ? error_json(*job.error) : Json();
   return json;
 }
 
@@ -57,7 +45,6 @@ std::string in_small_letters(std::string name) {
   return name;
 }
 
-/// "localhost:8642" without the port, "[::1]:8642" without the brackets, too.
 /// The name or address of "name", "name:80" or "[::1]:80"; none for what is not of this form.
 std::optional<std::string> without_port(const std::string& host) {
   static const std::regex kForm(R"((?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?)");
@@ -143,7 +130,7 @@ Reply not_allowed(const std::string& method, const std::string& path, const char
 }  // namespace
 
 Reply error_reply(int status, const ErrorDetail& detail, int retry_after) {
-  Reply reply = reply_with(status, {{"error", to_json(detail)}});
+  Reply reply = reply_with(status, {{"error", error_json(detail)}});
   reply.retry_after = retry_after;
   return reply;
 }
@@ -277,7 +264,7 @@ Reply LiveApi::look(const LiveRequest& request) {
     std::string text{};
   };
   const auto placed = std::make_shared<Placed>(Placed{turns_.take(request.client)});
-  engine_.run([&] { placed->text = dump(looker_.look(wanted)); });
+  engine_.run([&] { placed->text = json_text(looker_.look(wanted)); });
   return {.body = {placed, &placed->text}};
 }
 

@@ -72,8 +72,6 @@ class LiveApi {
   }
 
  private:
-  using Json = Engine::Json;
-
   Reply route(const LiveRequest& request);
   Json model() const;
   Reply look(const LiveRequest& request);

@@ -9,27 +9,25 @@
 #include "headwise/core/error.h"
 #include "headwise/judge/judge.h"
 #include "headwise/observe/importance.h"
-#include "headwise/observe/observe.h"
+#include "headwise/observe/text_data.h"
 #include "headwise/plan/make_plan.h"
+#include "headwise/text/lines.h"
 #include "headwise/text/sample_text.h"
-#include "observe_job.h"
+#include "interrupt.h"
 
 namespace headwise::program {
 namespace {
 
-using Json = Engine::Json;
-
-EvaluationSet read_loss(const Session& session, const JobRequest& request) {
-  ObserveArgs args;
-  args.input.texts = lines_of(request.text ? *request.text : sample_text());
-  args.input.truncate = true;
-  const CommonOptions common{.quiet = true};
-  ObserveData data = read_observe_data(args, session, common);
-  if (!data.evaluation && !data.corpus.texts.empty()) {
-    args.loss = "fidelity";  // which needs no output
-    data = read_observe_data(args, session, common);
+EvaluationSet read_loss(const Model& model, const JobRequest& request) {
+  const std::vector<std::string> lines = lines_of(request.text ? *request.text : sample_text());
+  TextOptions options{.truncate = true,
+                      .progress = [](int64_t, int64_t) { throw_if_interrupted(); }};
+  std::optional<EvaluationSet> set = text_data(model, lines, options).evaluation;
+  if (!set) {
+    options.loss = LossTask::fidelity;  // which needs no output
+    set = text_data(model, lines, options).evaluation;
   }
-  if (data.evaluation && data.evaluation->size() > 0) return std::move(*data.evaluation);
+  if (set && set->size() > 0) return std::move(*set);
   throw Error(
       {.what = "there is no text to measure on", .where = "text", .expected = "lines with words"});
 }
@@ -46,7 +44,7 @@ std::string in_words(std::string_view step) {
 Json run_job(const Session& session, const JobRequest& request, const Engine::Report& report) {
   const Model& model = session.model();
   report("reading", 0, 1);
-  const EvaluationSet set = read_loss(session, request);
+  const EvaluationSet set = read_loss(model, request);
   const auto progress = [&](std::string_view step, int64_t done, int64_t total) {
     report(in_words(step), done, total);
   };

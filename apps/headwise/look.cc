@@ -10,25 +10,20 @@
 #include <span>
 #include <utility>
 
-#include "head_recorder.h"
 #include "headwise/core/error.h"
-#include "headwise/kernels/softmax.h"
 #include "headwise/report/report.h"
 #include "run_task.h"
 
 namespace headwise::program {
 namespace {
 
-using Json = Looker::Json;
-
 constexpr int64_t kCandidates = 10, kContinuation = 20;
 
 /// What is shown for a folder.
 std::string shown_task(const Session& session) {
-  const bool sentences = SentencePooling::find(session.model().folder()).has_value();
-  const std::string task = default_run_task(session, sentences);
-  if (task == "classify") return task;
-  if (task == "fill" && session.tokenizer()->special_tokens().mask) return task;
+  const std::string_view task = default_run_task(session.model());
+  if (task == "classify") return "classify";
+  if (task == "fill" && session.tokenizer()->special_tokens().mask) return "fill";
   if (task == "generate" || task == "translate") {
     return session.config().encoder_decoder() ? "translate" : "next";
   }
@@ -57,13 +52,13 @@ double cosine(const Json& a, const Json& b) {
 
 /// Scores by label, the largest first. Of models that label tokens: the mean over them, and the
 /// best label of each.
-Json scores_json(const Json& result, const Json& labels) {
+Json scores_json(const Json& result, const std::vector<std::string>& labels) {
   std::vector<std::pair<std::string, double>> scores;
   Json tokens;
   if (result["scores"].is_object()) {
     for (const auto& [label, score] : result["scores"].items()) scores.emplace_back(label, score);
   } else {
-    for (const Json& label : labels) scores.emplace_back(label, 0);
+    for (const std::string& label : labels) scores.emplace_back(label, 0);
     const Json& rows = result["scores"];
     tokens = Json::array();
     for (size_t row = 0; row < rows.size(); ++row) {
@@ -101,8 +96,8 @@ Looker::Looker(const Session& session)
   if (task_ == "embed" && pooling_.max_tokens()) limit(*pooling_.max_tokens());
 }
 
-std::vector<float> Looker::gates_of(const LookRequest& request) const {
-  std::vector<float> gates;
+HeadGates Looker::gates_of(const LookRequest& request) const {
+  HeadGates gates(session_.model());
   for (const auto& [heads, value] : request.gates) {
     if (!(value >= 0 && value <= 1)) {
       throw Error({.what = "a gate is not in range",
@@ -110,22 +105,23 @@ std::vector<float> Looker::gates_of(const LookRequest& request) const {
                    .got = fmt::format("{}", value),
                    .expected = "a number from 0 (the head is off) to 1 (as it is)"});
     }
-    set_gate(session_.model(), heads, static_cast<float>(value), gates);
+    gates.set(heads, value);
   }
   return gates;
 }
 
 Json Looker::look(const LookRequest& request) const {
-  const std::vector<float> gates = gates_of(request);
+  const HeadGates gates = gates_of(request);
+  const bool any_gate = !gates.values().empty();
   Input input{.where = "text", .text = request.text};
-  encode(input, session_.with({}), {.truncate = most_tokens_});
+  encode(input, session_, {.truncate = most_tokens_});
   if (input.encoding.ids.empty()) {
     throw Error({.what = "the text has no tokens",
                  .where = "text",
                  .got = "an empty text",
                  .expected = "at least one token"});
   }
-  HeadRecorder recorder(session_.model(), heads_, "maps");
+  HeadRecorder recorder(session_.model(), heads_, HeadArrayKind::maps, throw_if_interrupted);
   Json original, gated;
   std::vector<HeadArray> maps;
   if (task_ == "translate") {
@@ -136,18 +132,18 @@ Json Looker::look(const LookRequest& request) const {
       return Json{{"output", session.tokenizer()->decode(written)}};
     };
     original = translate(session_);
-    if (!gates.empty()) gated = translate(session_.with(gates));
-    maps = record_heads(session_.with(gates), input, heads_, "maps");
+    if (any_gate) gated = translate(session_.with(gates));
+    maps = session_.with(gates).record(input, heads_, HeadArrayKind::maps);
   } else {
-    original = output(session_.with({}, gates.empty() ? &recorder : nullptr), input);
-    if (!gates.empty()) gated = output(session_.with(gates, &recorder), input);
+    original = output(session_.without_gates(any_gate ? nullptr : &recorder), input);
+    if (any_gate) gated = output(session_.with(gates, &recorder), input);
     maps = std::move(recorder.arrays);
   }
   if (task_ == "embed") {
     const auto told = [&](const Json& embedding) {
       return Json{{"similarity", cosine(embedding, original)}, {"norm", norm(embedding)}};
     };
-    if (!gates.empty()) gated = told(gated);
+    if (any_gate) gated = told(gated);
     original = told(original);
   }
   Json answer = {{"tokens", session_.tokens(input.encoding.ids)},
@@ -186,18 +182,17 @@ Json Looker::output(const Session& session, const Input& input) const {
     return std::vector<float>(first, first + embedded.rows.extent(1));
   }
   if (task_ == "classify") {
-    const Json told = run(session, input, "classify");
-    return scores_json(told["results"][0], told["labels"]);
+    return scores_json(run(session, input, "classify"), label_names(session.config()));
   }
   const int32_t mask = *session.tokenizer()->special_tokens().mask;
   if (std::ranges::find(input.encoding.ids, mask) == input.encoding.ids.end()) {
     (void)session.model().forward(batch_of(input).tokens, session.forward());
     return {{"fill", Json::array()}};
   }
-  return {{"fill", run(session, input, "fill")["results"][0]["fill"]}};
+  return {{"fill", run(session, input, "fill")["fill"]}};
 }
 
-/// What headwise run says.
+/// What headwise run says about the input.
 Json Looker::run(const Session& session, const Input& input, const std::string& task) const {
   RunOptions options{.task = task};
   if (task == "fill") options.top = kCandidates;
@@ -209,32 +204,22 @@ Json Looker::run(const Session& session, const Input& input, const std::string& 
       options.max_tokens = std::min(kContinuation, positions - std::ssize(input.encoding.ids) + 1);
     }
   }
-  const auto made = make_task(session, options, std::nullopt);
   Results results(session, {.json = true});
-  results.json.begin_object();
-  results.json.key("results");
-  results.json.begin_array();
-  made->run(batch_of(input), results);
-  results.json.end_array();
-  made->finish(results);
-  results.json.end_object();
-  return Json::parse(results.json.take());
+  make_task(session, options, std::nullopt)->run(batch_of(input), results);
+  return std::move(results.items.front());
 }
 
 Json Looker::next(const Session& session, const Input& input) const {
-  const Activations hidden = session.model().forward(batch_of(input).tokens, session.forward());
   const Activations out =
-      session.model().output(hidden.rows.rows(hidden.rows.extent(0) - 1, hidden.rows.extent(0)));
-  softmax(out.rows);
-  const std::span<const float> shares(&out.rows(0, 0), static_cast<size_t>(out.rows.extent(1)));
+      next_token_probabilities(session.model(), batch_of(input).tokens, session.forward());
+  const std::span<const float> shares = row_of(out.rows, 0);
   Json told = {{"candidates", Json::array()}};
   for (const int32_t id : largest(shares, kCandidates)) {
     told["candidates"].push_back(
         {{"token", session.tokenizer()->token(id)}, {"id", id}, {"probability", shares[id]}});
   }
   // Steps of writing are no passes that maps are of.
-  told["continuation"] =
-      run(session.with(session.gates()), input, "generate")["results"][0]["output"];
+  told["continuation"] = run(session.with(session.gates()), input, "generate")["output"];
   return told;
 }
 

@@ -21,8 +21,6 @@ struct LookRequest {
 
 class Looker {
  public:
-  using Json = nlohmann::ordered_json;
-
   static constexpr int64_t kMostCharacters = 10'000;
 
   /// Throws Error if the model reads no text.
@@ -35,7 +33,7 @@ class Looker {
   Json look(const LookRequest& request) const;
 
  private:
-  std::vector<float> gates_of(const LookRequest& request) const;
+  HeadGates gates_of(const LookRequest& request) const;
   Json output(const Session& session, const Input& input) const;
   Json run(const Session& session, const Input& input, const std::string& task) const;
   Json next(const Session& session, const Input& input) const;

@@ -12,7 +12,7 @@
 #include "command.h"
 #include "headwise/core/error.h"
 #include "headwise/core/nearest_name.h"
-#include "json_writer.h"
+#include "headwise/io/json_text.h"
 
 namespace headwise::program {
 namespace {
@@ -45,18 +45,7 @@ std::string command_line(int argc, char** argv) {
 ExitCode fail(ExitCode code, const ErrorDetail& detail, bool json) {
   print_error(fmt::format("headwise: {}\n", Error(detail).what()));
   if (!json) return code;
-  JsonWriter writer;
-  writer.begin_object();
-  writer.key("error");
-  writer.begin_object();
-  writer.field("what", detail.what);
-  writer.field("where", detail.where);
-  writer.field("got", detail.got);
-  writer.field("expected", detail.expected);
-  writer.field("hint", detail.hint);
-  writer.end_object();
-  writer.end_object();
-  const std::string document = writer.take();
+  const std::string document = json_text({{"error", error_json(detail)}});
   (void)std::fwrite(document.data(), 1, document.size(), stdout);
   return code;
 }

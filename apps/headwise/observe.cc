@@ -1,41 +1,29 @@
 // headwise observe: what every head was seen to do.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "headwise/core/error.h"
 #include "headwise/io/output_file.h"
 #include "observe_job.h"
-#include "observe_screen.h"
 #include "options.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
 
-/// Shows the evidence.
-void show(const Evidence& evidence, const CommonOptions& common) {
-  CommonOptions screen = common;
-  screen.out.clear();
-  write_output(screen, common.json ? to_json(evidence) : to_text(evidence));
-  if (!common.out.empty()) log_info(common, fmt::format("{} has every number", common.out));
-}
-
 void check_append(const ObserveArgs& args, const CommonOptions& common) {
   if (!args.append) return;
-  if (common.out.empty()) usage_error("--append: -o names the evidence to be added to");
-  if (args.resume) usage_error("give one of --append and --resume");
-  if (args.verdict.empty() && args.groups.empty() && !args.ablates("layers")) {
-    usage_error("--append: give --verdict, --group or --ablate layers");
-  }
-  if (args.ablates("pairs")) usage_error("--append adds groups, no pairs");
-  if (args.adaptive || !args.coreference.empty()) {
-    usage_error("--append adds groups: --adaptive and --coref are of observations");
-  }
-  if (!args.treebank.empty() && (args.input.has_input() || !args.data.empty())) {
-    usage_error(
-        "--append --treebank: for a loss that was taken over its sentences, and nothing else");
-  }
+  usage_error_if(common.out.empty(), "--append: -o names the evidence to be added to");
+  usage_error_if(args.resume, "give one of --append and --resume");
+  usage_error_if(args.verdict.empty() && args.groups.empty() && !args.ablates("layers"),
+                 "--append: give --verdict, --group or --ablate layers");
+  usage_error_if(args.ablates("pairs"), "--append adds groups, no pairs");
+  usage_error_if(args.adaptive || !args.coreference.empty(),
+                 "--append adds groups: --adaptive and --coref are of observations");
+  usage_error_if(
+      !args.treebank.empty() && (args.input.has_input() || !args.data.empty()),
+      "--append --treebank: for a loss that was taken over its sentences, and nothing else");
 }
 
 void observe_model(const ObserveArgs& args, const CommonOptions& common) {
@@ -46,8 +34,8 @@ void observe_model(const ObserveArgs& args, const CommonOptions& common) {
        (args.input.decoder_texts.empty() && args.input.reference.empty()))) {
     usage_error("--alignment: give texts, and their translations by --reference or --decoder-text");
   }
-  if (args.adaptive && *args.adaptive == 0) usage_error("--adaptive: a tolerance above 0");
-  if (args.resume && common.out.empty()) usage_error("--resume: -o names the file to be continued");
+  usage_error_if(args.adaptive && *args.adaptive == 0, "--adaptive: a tolerance above 0");
+  usage_error_if(args.resume && common.out.empty(), "--resume: -o names the file to be continued");
   Session session(args.input);
   if (args.append) session.refuse_means("does not go with --append, which measures importance");
   if (session.config().encoder_decoder() && !args.input.has_decoder()) {
@@ -59,7 +47,8 @@ void observe_model(const ObserveArgs& args, const CommonOptions& common) {
   const Evidence evidence = args.append ? append_and_write(args, session, data, common)
                                         : observe_and_write(args, session, data, common);
   if (!args.csv.empty()) write_file_whole(args.csv, to_csv(evidence));
-  show(evidence, common);
+  print_result(common.json ? to_json(evidence) : to_text(evidence));
+  if (!common.out.empty()) log_info(common, fmt::format("{} has every number", common.out));
 }
 
 /// The groups, each with what it holds, in lines of at most 90 characters.
@@ -103,9 +92,9 @@ void add_observe(CLI::App& app, CommonOptions& common) {
   CLI::App& command = add_command(
       app, "observe", "What every head was seen to do, in numbers",
       fmt::format(
-          "Texts show what heads attend to, a treebank which relations they find. Without any, "
-          "the\n"
-          "built-in probes are used. -o FILE gets the evidence as JSON: see docs/formats.md.\n\n"
+          "Texts show what heads attend to, a treebank which relations they find. Without any,\n"
+          "the built-in probes are used. -o FILE gets the evidence as JSON: see "
+          "docs/formats.md.\n\n"
           "Measures:\n{}\n"
           "Example:\n"
           "  headwise observe ./minilm --input reviews.txt --treebank en.conllu -o evidence.json\n"
@@ -113,78 +102,46 @@ void add_observe(CLI::App& app, CommonOptions& common) {
           measures_text()),
       common, [options, &common] { observe_model(*options, common); });
   add_inputs(command, options->input, false);
-  add_treebank(command, options->treebank);
-  add_coreference(command, options->coreference);
-  command
-      .add_option("--alignment", options->alignment,
-                  "Encoder-decoders: which words of texts and --reference belong together, a line "
-                  "per pair: 0-0 1-2 …")
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--measure", options->measure,
-          "Groups or single measures, which are listed below, with commas between; default: "
-          "all that the data allow")
-      ->delimiter(',')
-      ->check(is_measure())
-      ->type_name("LIST");
-  const char* const group = "How much heads matter";
-  add_loss(command, options->loss,
-           "; default: lm of causal models, mlm of models with such an output, else fidelity, "
-           "which needs no labels")
-      ->group(group);
-  add_data(command, options->data, "What the loss is taken over", "; default: the texts")
-      ->group(group);
-  command
-      .add_option("--positions", options->positions,
-                  "Take the loss at this share of the tokens, drawn by the seed")
-      ->check(CLI::Range(1e-6, 1.).description(""))
-      ->type_name("SHARE")
-      ->group(group);
-  command
-      .add_option("--adaptive", options->adaptive,
-                  "Spend no more examples on a head than its standing at this tolerance needs")
-      ->check(finite(0))
-      ->type_name("TOLERANCE")
-      ->group(group);
-  command
-      .add_option(
-          "--ablate", options->ablate,
-          "Ablate also pairs of heads of a layer (of any with --pairs all), or whole layers: "
-          "pairs, layers")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"pairs", "layers"}).description(""))
-      ->type_name("LIST")
-      ->group(group);
-  add_list(command, "--group", options->groups,
-           "Ablate these heads together: early=L0,L1.H2; may be repeated")
-      ->type_name("NAME=HEADS")
-      ->group(group);
-  command
-      .add_option("--verdict", options->verdict,
-                  "Ablate all heads of each role of a verdict together")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_flag("--append", options->append,
-                "Add groups to the evidence of -o, and measure nothing else again")
-      ->group(group);
-  command.add_option("--only", options->only, "Only these heads: L3, L4.H2; default: all")
-      ->type_name("LIST");
-  command
-      .add_option("--pairs", options->pairs,
-                  "Compare heads of one layer, or all of one kind of attention: layer or all")
-      ->check(CLI::IsMember({"layer", "all"}).description(""))
-      ->type_name("P");
-  add_sample(command, options->sample, "texts and sentences, drawn by the seed");
-  add_no_probes(command, options->no_probes);
-  add_lexicon(command, options->lexicon);
-  command.add_flag("--resume", options->resume, "Go on after the last finished part");
-  command
-      .add_option(
-          "--csv", options->csv,
-          "Write a table, too: a row per head, a column per number, for spreadsheets and pandas")
-      ->type_name("FILE");
+  Options declare(command);
+  declare.treebank(options->treebank);
+  declare.coreference(options->coreference);
+  declare.add("--alignment", options->alignment, "FILE",
+              "Encoder-decoders: which words of texts and --reference belong together, a line "
+              "per pair: 0-0 1-2 …");
+  declare.commas("--measure", options->measure,
+                 "Groups or single measures, which are listed below, with commas between; default: "
+                 "all that the data allow",
+                 is_measure());
+  Options matter(command, "How much heads matter");
+  matter.loss(options->loss,
+              "; default: lm of causal models, mlm of models with such an output, else fidelity, "
+              "which needs no labels");
+  matter.data(options->data, "What the loss is taken over", "; default: the texts");
+  matter.add("--positions", options->positions, "SHARE",
+             "Take the loss at this share of the tokens, drawn by the seed", between(1e-6, 1));
+  matter.add("--adaptive", options->adaptive, "TOLERANCE",
+             "Spend no more examples on a head than its standing at this tolerance needs",
+             finite(0));
+  matter.commas("--ablate", options->ablate,
+                "Ablate also pairs of heads of a layer (of any with --pairs all), or whole layers: "
+                "pairs, layers",
+                is_one_of({"pairs", "layers"}));
+  matter.list("--group", options->groups, "NAME=HEADS",
+              "Ablate these heads together: early=L0,L1.H2; may be repeated");
+  matter.verdict(options->verdict, "Ablate all heads of each role of a verdict together");
+  matter.flag("--append", options->append,
+              "Add groups to the evidence of -o, and measure nothing else again");
+  declare.add("--only", options->only, "LIST", "Only these heads: L3, L4.H2; default: all");
+  declare.add("--pairs", options->pairs, "P",
+              "Compare heads of one layer, or all of one kind of attention: layer or all",
+              is_one_of({"layer", "all"}));
+  declare.sample(options->sample, "texts and sentences, drawn by the seed");
+  declare.no_probes(options->no_probes);
+  declare.lexicon(options->lexicon);
+  declare.resume(options->resume, "Go on after the last finished part");
+  declare.add(
+      "--csv", options->csv, "FILE",
+      "Write a table, too: a row per head, a column per number, for spreadsheets and pandas");
 }
 
 }  // namespace headwise::program

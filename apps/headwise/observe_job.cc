@@ -10,8 +10,9 @@
 #include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/io/output_file.h"
+#include "headwise/judge/category_groups.h"
+#include "headwise/judge/verdict.h"
 #include "headwise/observe/text_data.h"
-#include "observe_groups.h"
 #include "progress.h"
 
 namespace headwise::program {
@@ -53,12 +54,11 @@ std::optional<EvaluationSet> read_loss(const ObserveArgs& args, const Session& s
     set = read_examples("--data", args.data, task, args.input.truncate, session);
   } else {
     set = evaluation_of(session.model(), corpus, loss);
-    if (loss && !set) {
-      usage_error(
-          corpus.texts.empty()
-              ? "--loss: give texts, or --data"
-              : fmt::format("--loss {}: --data names the file with what is wanted", args.loss));
-    }
+    usage_error_if(
+        loss && !set,
+        corpus.texts.empty()
+            ? "--loss: give texts, or --data"
+            : fmt::format("--loss {}: --data names the file with what is wanted", args.loss));
   }
   if (!set) return set;
   if (args.sample > 0) sample_examples(*set, args.sample, common.seed);
@@ -86,6 +86,37 @@ void name_files(const ObserveArgs& args, ObserveData& data) {
                   {"truncate", args.input.truncate ? "yes" : "no"}};
 }
 
+/// NAME=HEADS or HEADS, of the model. Names of attentions and roles are refused.
+std::vector<NamedHeads> named_groups(const std::vector<std::string>& groups, const Model& model) {
+  std::vector<NamedHeads> named;
+  for (const std::string& group : groups) {
+    const size_t equals = std::min(group.find('='), group.size());
+    const std::string name = group.substr(0, equals);
+    usage_error_if(name.empty() || std::ranges::find(named, name, &NamedHeads::name) != named.end(),
+                   fmt::format("--group {}: expected NAME=HEADS, each name once", group));
+    if (name.starts_with("role:") ||
+        std::ranges::find(model.attentions(), name, &AttentionSite::name) !=
+            model.attentions().end()) {
+      usage_error(fmt::format(
+          "--group {}: --ablate layers and --verdict give such names; choose another: mine=HEADS",
+          group));
+    }
+    NamedHeads& to = named.emplace_back(NamedHeads{.name = name});
+    const bool has_name = equals < group.size();
+    for (const HeadIndex& head : model.find_heads(has_name ? group.substr(equals + 1) : name)) {
+      to.heads.push_back(model.attentions()[head.site].first + head.index);
+    }
+  }
+  return named;
+}
+
+/// The categories of a verdict. Throws Error if it is about another model.
+std::vector<NamedHeads> groups_of_verdict(const std::string& file, const Model& model) {
+  const Verdict verdict = read_verdict(file);
+  check_fits(verdict, model, file, throw_if_interrupted);
+  return category_groups(verdict, model);
+}
+
 ImportanceOptions importance_options(const ObserveArgs& args, const Session& session) {
   ImportanceOptions options{.adaptive_tolerance = args.adaptive,
                             .groups = named_groups(args.groups, session.model()),
@@ -106,8 +137,8 @@ ObserveOptions observe_options(const ObserveArgs& args, const Session& session,
   ObserveOptions options{.measures = args.measures(),
                          .probes = !args.no_probes,
                          .all_pairs = args.pairs == "all",
-                         .gates = session.gates(),
-                         .replaced = session.replaced(),
+                         .gates = session.gates().values(),
+                         .replaced = session.gates().replaced(),
                          .seed = common.seed,
                          .importance = importance_options(args, session)};
   if (!args.lexicon.empty()) options.lexicon = ProbeLexicon::read(args.lexicon);
@@ -126,11 +157,10 @@ ObserveData read_observe_data(const ObserveArgs& args, const Session& session,
   }
   if (!data.evaluation && !args.append) {
     const auto refuse = [](bool given, const char* option) {
-      if (given)
-        usage_error(
-            fmt::format("{}: a loss is needed: give texts, or --data, and leave importance "
-                        "in --measure",
-                        option));
+      usage_error_if(
+          given, fmt::format("{}: a loss is needed: give texts, or --data, and leave importance "
+                             "in --measure",
+                             option));
     };
     refuse(!args.groups.empty(), "--group");
     refuse(!args.verdict.empty(), "--verdict");
@@ -165,7 +195,7 @@ Evidence observe_and_write(const ObserveArgs& args, const Session& session, cons
   ObserveOptions options = observe_options(args, session, common);
   options.out = common.out;
   options.resume = args.resume;
-  PartProgress progress(common.quiet);
+  Progress progress(common.quiet);
   options.progress = [&](const std::string& part, int64_t done, int64_t total) {
     progress.advance(part, done, total);
   };
@@ -176,7 +206,7 @@ Evidence append_and_write(const ObserveArgs& args, const Session& session, const
                           const CommonOptions& common) {
   Evidence evidence = read_evidence(common.out);
   ObserveOptions options = observe_options(args, session, common);
-  PartProgress progress(common.quiet);
+  Progress progress(common.quiet);
   options.progress = [&](const std::string& part, int64_t done, int64_t total) {
     progress.advance(part, done, total);
   };

@@ -1,6 +1,4 @@
 // Tables of evidence for a terminal.
-#include "observe_screen.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "command.h"
 #include "headwise/observe/importance.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -38,20 +37,22 @@ std::string layers(const Evidence& evidence) {
     }
   }
   if (shown.empty()) return "";
-  std::string text = fmt::format("{:<10}", "layer");
-  for (const Column& column : shown) text += fmt::format("{:>10}", column.title);
-  text += "   (means over heads)\n";
+  std::vector<int> widths(shown.size() + 1, 10);
+  widths[0] = -10;
+  Table table(std::move(widths));
+  std::vector<std::string> cells = {"layer"};
+  for (const Column& column : shown) cells.emplace_back(column.title);
+  cells.emplace_back("   (means over heads)");
+  table.row(cells);
   for (const LayerEvidence& layer : evidence.layers) {
-    text += fmt::format("{:<10}", layer.layer);
+    cells = {layer.layer};
     for (const Column& column : shown) {
       const Measure* const measure = layer.measures.find(column.measure);
-      text += fmt::format("{:>10}", measure == nullptr
-                                        ? ""
-                                        : fmt::format(fmt::runtime(column.format), measure->value));
+      cells.push_back(measure ? fmt::format(fmt::runtime(column.format), measure->value) : "");
     }
-    text += "\n";
+    table.row(cells);
   }
-  return text;
+  return table.text();
 }
 
 struct Line {
@@ -74,7 +75,7 @@ std::string standing_out(const Evidence& evidence) {
                                     {"diagonal", "diagonal", 0.6},
                                     {"induction", "induction", 0.2},
                                     {"duplicate token", "duplicate", 0.2},
-                                    {"says the same", "constancy", 0.7},
+                                    {"constant output", "constancy", 0.7},
                                     {"next word's logit", "direct_logit", 0.1}};
   std::string text;
   for (const Line& line : kLines) {
@@ -105,42 +106,31 @@ std::string importance(const Evidence& evidence) {
   if (!evidence.loss) return "";
   const LossTask task = loss_task(evidence.loss->task);
   const double tolerance = tolerance_of(task, evidence.loss->value, tolerated_share(evidence));
-  std::map<Standing, std::vector<std::pair<double, std::string>>> heads;
+  Standings heads;
   for (const HeadEvidence& head : evidence.heads) {
     const Measure* const ablation = head.measures.find("ablation_zero");
     if (ablation == nullptr || !ablation->interval) continue;
-    heads[standing(*ablation->interval, tolerance, task)].emplace_back(-ablation->value, head.head);
+    heads[standing(*ablation->interval, tolerance, task)].emplace_back(ablation->value, head.head);
   }
-  std::string text;
-  for (auto& [standing, all] : heads) {
-    std::ranges::stable_sort(all, {}, &std::pair<double, std::string>::first);
-    text += fmt::format("{:<14}{:>4} ", to_string(standing), all.size());
-    for (size_t i = 0; i < std::min(kShownHeads, all.size()); ++i) {
-      text += fmt::format("  {} {:+.4f}", all[i].second, -all[i].first);
-    }
-    text += all.size() > kShownHeads ? "  …\n" : "\n";
-  }
-  if (text.empty()) return text;
+  if (heads.empty()) return "";
   return fmt::format(
       "\nhow much heads matter: what ablating one adds to the loss ({}{})\n{}", evidence.loss->task,
       task == LossTask::fidelity ? ", 1 - cosine" : fmt::format(" {:.4f}", evidence.loss->value),
-      text);
+      to_text(std::move(heads), kShownHeads));
 }
 
 /// What ablating several heads at once does.
 std::string groups(const Evidence& evidence) {
   if (evidence.groups.empty()) return "";
-  std::string text = fmt::format("\n{:<24}{:>7}{:>12}{:>12}{:>12}\n", "ablated together", "heads",
-                                 "adds", "half of it", "at random");
+  Table table({-24, 7, 12, 12, 12});
+  table.row({"ablated together", "heads", "adds", "half of it", "at random"});
   for (const GroupEvidence& group : evidence.groups) {
-    text += fmt::format("{:<24}{:>7}", group.name, group.heads.size());
-    for (const char* name : {"ablation_zero", "ablation_zero_half", "ablation_zero_random"}) {
-      const Measure* const measure = group.measures.find(name);
-      text += fmt::format("{:>12}", measure ? fmt::format("{:+.4f}", measure->value) : "");
-    }
-    text += "\n";
+    table.row({group.name, fmt::format("{}", group.heads.size()),
+               signed_value(group.measures, "ablation_zero"),
+               signed_value(group.measures, "ablation_zero_half"),
+               signed_value(group.measures, "ablation_zero_random")});
   }
-  return text;
+  return "\n" + table.text();
 }
 
 /// Per relation the head that was chosen on one half and measured on the other.
@@ -156,22 +146,38 @@ std::string best_heads(const std::map<std::string, BestHead>& best, const std::s
     const auto gain = [](const BestHead& h) { return h.measured.value - *h.measured.baseline; };
     return gain(*a.second) > gain(*b.second);
   });
-  std::string text = fmt::format("\n{:<30}{:>10}{:>10}{:>16}{:>10}{:>8}\n", title, "head",
-                                 "accuracy", "interval", "without", "n");
+  Table table({-30, 10, 10, 16, 10, 8});
+  table.row({title, "head", "accuracy", "interval", "baseline", "n"});
   constexpr size_t kLines = 15;
   for (size_t i = 0; i < std::min(kLines, lines.size()); ++i) {
     const Measure& m = lines[i].second->measured;
-    text += fmt::format(
-        "{:<30}{:>10}{:>10.2f}{:>16}{:>10.2f}{:>8}\n", lines[i].first, lines[i].second->head,
-        m.value,
-        m.interval ? fmt::format("{:.2f} to {:.2f}", m.interval->low, m.interval->high) : "",
-        *m.baseline, grouped(m.n));
+    table.row({lines[i].first, lines[i].second->head, fmt::format("{:.2f}", m.value),
+               fmt::format("{:.2f} to {:.2f}", m.interval->low, m.interval->high),
+               fmt::format("{:.2f}", *m.baseline), grouped(m.n)});
   }
-  if (lines.size() > kLines) text += fmt::format("and {} more\n", lines.size() - kLines);
-  return text;
+  const size_t more = lines.size() - std::min(kLines, lines.size());
+  return "\n" + table.text() + (more > 0 ? fmt::format("and {} more\n", more) : "");
 }
 
 }  // namespace
+
+std::string to_text(Standings standings, size_t most) {
+  std::string text;
+  for (auto& [standing, heads] : standings) {
+    std::ranges::stable_sort(heads, std::ranges::greater(), &std::pair<double, std::string>::first);
+    text += fmt::format("{:<14}{:>4} ", to_string(standing), heads.size());
+    for (size_t i = 0; i < std::min(most, heads.size()); ++i) {
+      text += fmt::format("  {} {:+.4f}", heads[i].second, heads[i].first);
+    }
+    text += heads.size() > most ? "  …\n" : "\n";
+  }
+  return text;
+}
+
+std::string signed_value(const Measures& measures, const char* name) {
+  const Measure* const measure = measures.find(name);
+  return measure == nullptr ? "" : fmt::format("{:+.4f}", measure->value);
+}
 
 std::string to_text(const Evidence& evidence) {
   std::string text = fmt::format("{}: {}, {} heads\n", evidence.model.name,
@@ -183,8 +189,8 @@ std::string to_text(const Evidence& evidence) {
                     corpus.tokens > 0 ? fmt::format(", {} tokens", grouped(corpus.tokens)) : "");
   }
   return text + "\n" + layers(evidence) + standing_out(evidence) + importance(evidence) +
-         groups(evidence) + best_heads(evidence.best, "who knows") +
-         best_heads(evidence.best_probes, "who knows, on the probes");
+         groups(evidence) + best_heads(evidence.best, "relation") +
+         best_heads(evidence.best_probes, "relation, on the probes");
 }
 
 }  // namespace headwise::program

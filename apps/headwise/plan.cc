@@ -1,7 +1,6 @@
 // headwise plan: which heads go, for which budget.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,13 +12,12 @@
 
 #include "corpus.h"
 #include "headwise/core/error.h"
-#include "headwise/io/output_file.h"
 #include "headwise/judge/verdict.h"
 #include "headwise/plan/make_plan.h"
 #include "inputs.h"
 #include "options.h"
-#include "plan_screen.h"
 #include "progress.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -50,15 +48,12 @@ void check(const PlanArgs& args) {
         "a budget is missing: --keep, --heads, --speedup, --max-loss or --drop; or --keep-roles, "
         "and all else goes");
   }
-  if (given.size() > 1) {
-    usage_error(fmt::format("{}: a plan has one budget", fmt::join(given, " and ")));
-  }
-  if (!args.plan.drop.empty() && args.plan.uniform) {
-    usage_error("--drop names heads, which --uniform would have to choose");
-  }
-  if (!args.plan.drop.empty() && !args.order.empty()) {
-    usage_error("--drop names heads, which need no --order");
-  }
+  usage_error_if(given.size() > 1,
+                 fmt::format("{}: a plan has one budget", fmt::join(given, " and ")));
+  usage_error_if(!args.plan.drop.empty() && args.plan.uniform,
+                 "--drop names heads, which --uniform would have to choose");
+  usage_error_if(!args.plan.drop.empty() && !args.order.empty(),
+                 "--drop names heads, which need no --order");
   const auto needs = [&](bool asked, const char* option, bool data) {
     if (asked && (args.model.empty() || (data && args.data.empty()))) {
       usage_error(fmt::format("{}: this must be measured: give --model{}", option,
@@ -70,20 +65,19 @@ void check(const PlanArgs& args) {
   needs(!args.max_loss.empty(), "--max-loss", true);
   needs(args.plan.speedup.has_value(), "--speedup", false);
   needs(!args.data.empty(), "--data", false);
-  if (args.plan.uniform && args.model.empty()) {
-    usage_error("--uniform: --model says how heads share keys and biases");
-  }
-  if (!args.loss.empty() && args.data.empty())
-    usage_error("--loss: --data names what it is taken over");
-  if (args.truncate && args.data.empty())
-    usage_error("--truncate: --data names the texts to be cut");
-  if (args.sample && args.data.empty()) usage_error("--sample: --data names what it is drawn from");
-  if (args.draws && args.curves.empty())
-    usage_error("--draws: of random orders beside those of --curves");
+  usage_error_if(args.plan.uniform && args.model.empty(),
+                 "--uniform: --model says how heads share keys and biases");
+  usage_error_if(!args.loss.empty() && args.data.empty(),
+                 "--loss: --data names what it is taken over");
+  usage_error_if(args.truncate && args.data.empty(),
+                 "--truncate: --data names the texts to be cut");
+  usage_error_if(args.sample && args.data.empty(), "--sample: --data names what it is drawn from");
+  usage_error_if(args.draws && args.curves.empty(),
+                 "--draws: of random orders beside those of --curves");
   const bool greedy =
       args.order == "greedy" || std::ranges::find(args.curves, "greedy") != args.curves.end();
-  if (args.step && !greedy)
-    usage_error("--step: of --order greedy, or of its curve: --curves greedy");
+  usage_error_if(args.step && !greedy,
+                 "--step: of --order greedy, or of its curve: --curves greedy");
 }
 
 EvaluationSet read_data(const PlanArgs& args, const Session& session, const Verdict& verdict,
@@ -118,85 +112,57 @@ void make_plan(PlanArgs args, const CommonOptions& common) {
     set = read_data(args, *session, verdict, common);
     data.evaluation = &*set;
   }
-  std::optional<PartProgress> progress(common.quiet);
+  Progress progress(common.quiet);
   data.progress = [&](std::string_view step, int64_t done, int64_t total) {
-    progress->advance(step, done, total);
+    progress.advance(step, done, total);
   };
   const Plan made =
       session ? plan(session->model(), verdict, args.plan, data) : plan(verdict, args.plan);
-  progress.reset();
-  const std::string json = to_json(made);
-  if (!common.out.empty()) write_file_whole(common.out, json);
-  CommonOptions screen = common;
-  screen.out.clear();
-  write_output(screen, common.json ? json : to_text(made));
-  if (!common.out.empty()) log_info(common, fmt::format("{} has the plan", common.out));
+  progress.clear();
+  write_stage(common, to_json(made), to_text(made), "the plan");
 }
 
 void add_budgets(CLI::App& command, PlanArgs& options) {
-  const char* const group = "Budget: one of these";
-  add_keep(command, options.keep)->group(group);
-  add_heads_left(command, options.plan.heads)->group(group);
-  command
-      .add_option("--speedup", options.plan.speedup,
-                  "A forward pass gets so many times as fast, measured on this machine")
-      ->check(finite(1))
-      ->type_name("S")
-      ->group(group);
-  command
-      .add_option("--max-loss", options.max_loss,
-                  "As many go as the loss can bear, which rises by no more than this share: 1%")
-      ->check(is_share(1e9))
-      ->type_name("SHARE")
-      ->group(group);
-  command.add_option("--drop", options.plan.drop, "These go: role:delimiter, L3.H1, L4")
-      ->type_name("LIST")
-      ->group(group);
+  Options group(command, "Budget: one of these");
+  group.keep(options.keep);
+  group.heads_left(options.plan.heads);
+  group.add("--speedup", options.plan.speedup, "S",
+            "A forward pass gets so many times as fast, measured on this machine", finite(1));
+  group.add("--max-loss", options.max_loss, "SHARE",
+            "As many go as the loss can bear, which rises by no more than this share: 1%",
+            is_share(1e9));
+  group.add("--drop", options.plan.drop, "LIST", "These go: role:delimiter, L3.H1, L4");
 }
 
 void add_constraints(CLI::App& command, PlanArgs& options) {
-  const char* const group = "Constraints";
-  command
-      .add_option("--keep-roles", options.plan.keep_roles,
-                  "Heads of these roles stay; without a budget, all else goes")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("LIST")
-      ->group(group);
-  add_at_least(command, options.plan.at_least)->group(group);
-  command
-      .add_flag("--uniform", options.plan.uniform,
-                "As many heads stay in every layer, in groups of equal size")
-      ->group(group);
+  Options group(command, "Constraints");
+  group
+      .commas("--keep-roles", options.plan.keep_roles,
+              "Heads of these roles stay; without a budget, all else goes")
+      ->allow_extra_args(false);
+  group.at_least(options.plan.at_least);
+  group.flag("--uniform", options.plan.uniform,
+             "As many heads stay in every layer, in groups of equal size");
 }
 
 void add_measuring(CLI::App& command, PlanArgs& options) {
-  const char* const group = "What must be measured";
-  add_order(command, options.order);
-  add_model(command, "--model", options.model)->group(group);
-  add_data(command, options.data, "What the loss is taken over")->group(group);
-  add_loss(command, options.loss, "; default: the verdict's")->group(group);
-  add_sample(command, options.sample, "examples, drawn by the seed")->group(group);
-  add_truncate(command, options.truncate)->group(group);
-  command
-      .add_option("--curves", options.curves,
-                  "Measure the loss over heads removed in these orders, and at random")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(is_one_of(head_order_names()))
-      ->type_name("LIST")
-      ->group(group);
-  command
-      .add_option("--draws", options.draws, "Random orders that a curve is the mean of; default: 5")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--step", options.step,
-                  "Greedy: heads that go before the others are measured again; default: 1")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40).description(""))
-      ->type_name("N")
-      ->group(group);
+  Options(command).order(options.order);
+  Options group(command, "What must be measured");
+  group.model("--model", options.model);
+  group.data(options.data, "What the loss is taken over");
+  group.loss(options.loss, "; default: the verdict's");
+  group.sample(options.sample, "examples, drawn by the seed");
+  group.truncate(options.truncate);
+  group
+      .commas("--curves", options.curves,
+              "Measure the loss over heads removed in these orders, and at random",
+              is_one_of(head_order_names()))
+      ->allow_extra_args(false);
+  group.add("--draws", options.draws, "N", "Random orders that a curve is the mean of; default: 5",
+            whole_number(1, 1 << 20));
+  group.add("--step", options.step, "N",
+            "Greedy: heads that go before the others are measured again; default: 1",
+            whole_number(1));
 }
 
 }  // namespace
@@ -210,9 +176,9 @@ void add_plan(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise plan verdict.json --keep 0.6 --model ./minilm --data reviews.txt -o plan.json",
       common, [options, &common] { make_plan(*options, common); });
-  command.add_option("VERDICT", options->verdict, "verdict.json, as headwise judge wrote it")
-      ->required()
-      ->type_name("");
+  Options(command)
+      .argument("VERDICT", options->verdict, "verdict.json, as headwise judge wrote it")
+      ->required();
   add_budgets(command, *options);
   add_constraints(command, *options);
   add_measuring(command, *options);

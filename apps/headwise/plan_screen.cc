@@ -1,6 +1,4 @@
-// A grid of heads, a table of numbers and a chart of curves for a terminal.
-#include "plan_screen.h"
-
+// Plans as a grid of heads, a table of numbers and a chart of curves; what pruning changed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "command.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -173,6 +172,22 @@ std::string to_text(const Plan& plan) {
               : fmt::format("{} of {} heads go, in the order: {}\n\n", plan.drop.size(), all,
                             plan.order)) +
          grid(plan) + "\n" + expectations(plan) + chart(plan);
+}
+
+std::string to_text(const PruneReport& report) {
+  Table table({-22, 16, 16, 10});
+  table.row({"", "before", "after", "ratio"});
+  for (const ReportRow& row : rows_of(report)) {
+    table.row({row.name, row.before, row.after, row.ratio_text()});
+  }
+  const char* const other = report.form == "masked" ? "compact" : "masked";
+  return table.text() +
+         fmt::format(
+             "\n{}{} equals {} on {} {} ({} tokens): largest difference {:.1e} of the "
+             "largest hidden state\n",
+             report.recovered ? "before training, " : "", report.form, other, report.proof.texts,
+             report.proof.random_ids ? "texts of random ids" : "texts",
+             grouped(report.proof.tokens), report.proof.max_difference);
 }
 
 }  // namespace headwise::program

@@ -3,17 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "command.h"
-#include "headwise/core/error.h"
-#include "json_writer.h"
+#include "headwise/io/json_text.h"
 #include "options.h"
 
 namespace headwise::program {
@@ -95,34 +92,27 @@ std::string as_json(const Probes& probes, const ProbeLexicon& lexicon, const std
     words += std::ssize(sentence.words);
     for (const TreeWord& word : sentence.words) ++relations[word.relation];
   }
-  JsonWriter json;
-  json.begin_object();
-  json.field("folder", folder);
-  json.field("language", lexicon.language());
-  json.field("seed", seed);
-  json.field("sentences", probes.sentences.size());
-  json.field("words", words);
-  json.field("coreference", probes.coreference.size());
-  json.field("fields", probes.fields.size());
-  json.field("rare", probes.rare.size());
-  json.key("relations");
-  json.begin_object();
-  for (const auto& [relation, count] : relations) json.field(relation, count);
-  json.end_object();
-  json.field("files", files);
-  json.end_object();
-  return json.take();
+  return json_text({{"folder", folder},
+                    {"language", lexicon.language()},
+                    {"seed", seed},
+                    {"sentences", probes.sentences.size()},
+                    {"words", words},
+                    {"coreference", probes.coreference.size()},
+                    {"fields", probes.fields.size()},
+                    {"rare", probes.rare.size()},
+                    {"relations", relations},
+                    {"files", files}});
 }
 
-void make_probes(const ProbesOptions& options, CommonOptions common) {
-  if (common.out.empty()) usage_error("-o names the folder that the probes are written to");
-  const std::filesystem::path folder = std::exchange(common.out, "");
+void make_probes(const ProbesOptions& options, const CommonOptions& common) {
+  usage_error_if(common.out.empty(), "-o names the folder that the probes are written to");
+  const std::filesystem::path folder = common.out;
   const ProbeLexicon lexicon =
       options.lexicon.empty() ? ProbeLexicon::english() : ProbeLexicon::read(options.lexicon);
   const Probes probes = headwise::make_probes(lexicon, options.count, common.seed);
   const std::vector<std::string> files = write_probes(probes, lexicon, folder);
-  write_output(common, common.json ? as_json(probes, lexicon, folder.string(), common.seed, files)
-                                   : probes_text(probes, lexicon, folder.string()));
+  print_result(common.json ? as_json(probes, lexicon, folder.string(), common.seed, files)
+                           : probes_text(probes, lexicon, folder.string()));
 }
 
 }  // namespace
@@ -137,12 +127,11 @@ void add_probes(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise probes -o ./probes",
       common, [options, &common] { make_probes(*options, common); });
-  command
-      .add_option("--count", options->count,
-                  fmt::format("How many of each kind; default: {}", kProbeCount))
-      ->check(CLI::Range(int64_t{1}, kMostProbes).description(""))
-      ->type_name("N");
-  add_lexicon(command, options->lexicon);
+  Options declare(command);
+  declare.add("--count", options->count, "N",
+              fmt::format("How many of each kind; default: {}", kProbeCount),
+              whole_number(1, kMostProbes));
+  declare.lexicon(options->lexicon);
 }
 
 }  // namespace headwise::program

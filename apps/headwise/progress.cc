@@ -10,36 +10,37 @@
 
 namespace headwise::program {
 
-Progress::Progress(int64_t total, std::string unit, bool quiet)
-    : total_(total), unit_(std::move(unit)), silent_(quiet || isatty(STDERR_FILENO) == 0) {}
+StatusLine::StatusLine(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() {
-  if (shown_) print_error("\r\x1b[K");
+bool StatusLine::is_due() const {
+  const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10);
+  return !quiet_ && Clock::now() - last_ >= pause;
 }
 
-void Progress::advance(int64_t done) {
-  throw_if_interrupted();
-  done_ += done;
-  const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  if (silent_ || seconds < 1 || done_ >= total_) return;
-  if (shown_ && now - last_ < std::chrono::milliseconds(100)) return;
-  const double rate = static_cast<double>(done_) / seconds;
-  const double left = static_cast<double>(total_ - done_) / rate;
-  print_error(fmt::format("\r\x1b[K{} of {} {}, {:.3g} per second, {:.0f} s left", grouped(done_),
-                          grouped(total_), unit_, rate, left));
+void StatusLine::show(const std::string& text) {
+  print_error(terminal_ ? fmt::format("\r\x1b[K{}", text) : fmt::format("headwise: {}\n", text));
   shown_ = true;
-  last_ = now;
+  last_ = Clock::now();
 }
 
-void PartProgress::advance(std::string_view part, int64_t done, int64_t total) {
+void StatusLine::clear() {
+  if (std::exchange(shown_, false) && terminal_) print_error("\r\x1b[K");
+}
+
+void Progress::advance(std::string_view part, int64_t done, int64_t total) {
+  throw_if_interrupted();
   if (part_ != part || done < done_) {
-    line_.emplace(total, std::string(part), quiet_);
     part_ = part;
-    done_ = 0;
+    start_ = Clock::now();
+    line_.clear();
   }
-  line_->advance(done - done_);
   done_ = done;
+  total_ = total;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (seconds < 1 || done >= total || !line_.is_due()) return;
+  const double rate = static_cast<double>(done) / seconds;
+  line_.show(fmt::format("{} of {} {}, {:.3g} per second, {:.0f} s left", grouped(done),
+                         grouped(total), part, rate, static_cast<double>(total - done) / rate));
 }
 
 }  // namespace headwise::program

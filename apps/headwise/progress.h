@@ -3,42 +3,52 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace headwise::program {
 
-/// Silent unless standard error is a terminal and the work takes longer than a second.
-class Progress {
+/// A line that is written again and again: in a terminal in its place, ten times a second at most;
+/// elsewhere a new line every 10 s. --quiet shows none.
+class StatusLine {
  public:
-  Progress(int64_t total, std::string unit, bool quiet);
-  ~Progress();  // takes the line away
+  explicit StatusLine(bool quiet);
+  ~StatusLine() { clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Also a place to be interrupted at.
-  void advance(int64_t done);
+  bool is_terminal() const { return terminal_; }
+  /// Whether it is time to show something.
+  bool is_due() const;
+  void show(const std::string& text);
+  void clear();  // takes the line away
 
  private:
   using Clock = std::chrono::steady_clock;
-  int64_t total_, done_ = 0;
-  std::string unit_;
-  bool shown_ = false, silent_;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
+  bool quiet_, terminal_, shown_ = false;
+  Clock::time_point last_ = Clock::now();
 };
 
-/// The same for work of several parts, one after the other.
-class PartProgress {
+/// Work of one part, or of several, one after the other. Shown from its second second on.
+class Progress {
  public:
-  explicit PartProgress(bool quiet) : quiet_(quiet) {}
+  explicit Progress(bool quiet) : line_(quiet) {}
+  Progress(int64_t total, std::string unit, bool quiet)
+      : line_(quiet), part_(std::move(unit)), total_(total) {}
 
+  /// So much more is done. A place to be interrupted at.
+  void advance(int64_t done) { advance(part_, done_ + done, total_); }
   /// What is done of a part by now, and all of it.
   void advance(std::string_view part, int64_t done, int64_t total);
 
+  void clear() { line_.clear(); }
+
  private:
-  bool quiet_;
-  std::optional<Progress> line_;
+  using Clock = std::chrono::steady_clock;
+  StatusLine line_;
   std::string part_;
-  int64_t done_ = 0;
+  int64_t done_ = 0, total_ = 0;
+  Clock::time_point start_ = Clock::now();
 };
 
 }  // namespace headwise::program

@@ -1,22 +1,26 @@
 // headwise prune: cuts heads out of a model, and shows what that cost and what it gained.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "corpus.h"
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
+#include "headwise/io/output_file.h"
 #include "headwise/observe/evaluation.h"
 #include "headwise/plan/follow_plan.h"
+#include "headwise/plan/gated_plan.h"
 #include "headwise/plan/plan.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
 #include "options.h"
-#include "prune_job.h"
+#include "progress.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -79,60 +83,50 @@ std::optional<EvaluationSet> read_set(const PruneArgs& args, const char* option,
                                       const std::vector<std::string>& files,
                                       const Session& session) {
   if (files.empty()) return std::nullopt;
-  if (args.loss.empty() && session.config().task == Task::classify) {
-    usage_error(fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts",
-                            option));
-  }
+  usage_error_if(
+      args.loss.empty() && session.config().task == Task::classify,
+      fmt::format("{}: give --loss classify for lines with labels, or fidelity for texts", option));
   const LossTask task = args.loss.empty() ? default_task(session.config()) : loss_task(args.loss);
   return read_examples(option, files, task, args.input.truncate, session);
 }
 
 void check(const PruneArgs& args, const CommonOptions& common) {
   check_options(args.input, false);
-  if (!args.input.gates.empty()) usage_error("--gate: heads are dropped by a plan, or by --drop");
-  if (!args.plan.empty() && !args.drop.empty())
-    usage_error("--drop: instead of a plan, not beside it");
-  if (args.plan.empty() && args.drop.empty() && !args.gates) {
-    usage_error("prune: give a plan.json, or --drop L3.H1,L4, or --gates");
-  }
-  if (common.out.empty()) usage_error("prune: -o names the folder of the pruned model");
-  if (!args.loss.empty() && args.data.empty() && args.recover.empty()) {
-    usage_error("--loss: --data names what it is taken over, --recover what is learned from");
-  }
+  usage_error_if(!args.input.gates.empty(), "--gate: heads are dropped by a plan, or by --drop");
+  usage_error_if(!args.plan.empty() && !args.drop.empty(),
+                 "--drop: instead of a plan, not beside it");
+  usage_error_if(args.plan.empty() && args.drop.empty() && !args.gates,
+                 "prune: give a plan.json, or --drop L3.H1,L4, or --gates");
+  usage_error_if(common.out.empty(), "prune: -o names the folder of the pruned model");
+  usage_error_if(!args.loss.empty() && args.data.empty() && args.recover.empty(),
+                 "--loss: --data names what it is taken over, --recover what is learned from");
   if (!args.recover.empty() && args.form == "masked") {
     usage_error("--recover: training would fill the zeros of the masked form; choose compact");
   }
-  if (args.sample && args.data.empty()) usage_error("--sample: --data names what it is drawn from");
+  usage_error_if(args.sample && args.data.empty(), "--sample: --data names what it is drawn from");
   const bool trains =
       args.rounds > 1 || args.epochs || args.rate || args.dropout > 0 || args.label_smoothing > 0;
-  if (trains && args.recover.empty()) {
-    usage_error(
-        "--iterative, --epochs, --learning-rate, --dropout, --label-smoothing: --recover names "
-        "what is "
-        "learned from");
-  }
-  if (args.epochs == 0 && !args.gates)
-    usage_error("--epochs 0: without --recover nothing is trained");
+  usage_error_if(trains && args.recover.empty(),
+                 "--iterative, --epochs, --learning-rate, --dropout, --label-smoothing: --recover "
+                 "names what is learned from");
+  usage_error_if(args.epochs == 0 && !args.gates,
+                 "--epochs 0: without --recover nothing is trained");
 }
 
 void check_gates(const PruneArgs& args) {
   if (!args.gates) {
     if (!args.keep.empty() || args.heads || args.at_least || args.gate_epochs ||
         !args.weights.empty()) {
-      usage_error(
-          "--keep, --heads, --at-least, --gate-epochs, --gate-weights: of --gates; a plan has its "
-          "own");
+      usage_error("--keep, --heads, --at-least, --gate-epochs and --gate-weights go with --gates");
     }
     return;
   }
-  if (!args.plan.empty() || !args.drop.empty()) {
-    usage_error("--gates: instead of a plan or --drop, not beside them");
-  }
-  if (args.recover.empty()) usage_error("--gates: --recover names what they are learned from");
-  if (args.keep.empty() == !args.heads) {
-    usage_error("--gates: --keep 0.5 or --heads 40 says how many heads may stay");
-  }
-  if (args.rounds > 1) usage_error("--iterative: gates close one after the other anyway");
+  usage_error_if(!args.plan.empty() || !args.drop.empty(),
+                 "--gates: instead of a plan or --drop, not beside them");
+  usage_error_if(args.recover.empty(), "--gates: --recover names what they are learned from");
+  usage_error_if(args.keep.empty() == !args.heads,
+                 "--gates: --keep 0.5 or --heads 40 says how many heads may stay");
+  usage_error_if(args.rounds > 1, "--iterative: gates close one after the other anyway");
 }
 
 GateOptions gates_of(const PruneArgs& args, const FineTuneOptions& training) {
@@ -146,6 +140,25 @@ GateOptions gates_of(const PruneArgs& args, const FineTuneOptions& training) {
   return gates;
 }
 
+/// The file of the plan that gates make, beside the folder of the model.
+std::string plan_file(std::filesystem::path out) {
+  out = out.lexically_normal();
+  if (!out.has_filename()) out = out.parent_path();
+  const std::string file = out.string() + ".plan.json";
+  if (!std::filesystem::exists(file)) return file;
+  throw Error({.what = "prune: the plan would overwrite a file",
+               .where = file,
+               .hint = "move it away, or give another -o"});
+}
+
+std::string gates_json(const PruneReport& report, const std::string& plan,
+                       const std::map<std::string, float>& gates) {
+  Json json = Json::parse(to_json(report));
+  json["gates"] = {{"plan", plan}, {"values", Json::object()}};
+  for (const auto& [head, gate] : gates) json["gates"]["values"][head] = gate;
+  return json_text(json, 2);
+}
+
 void prune_model(const PruneArgs& args, const CommonOptions& common) {
   check(args, common);
   check_gates(args);
@@ -157,24 +170,44 @@ void prune_model(const PruneArgs& args, const CommonOptions& common) {
   training.optimizer.rate = args.rate.value_or(training.optimizer.rate);
   training.dropout = args.dropout;
   training.label_smoothing = args.label_smoothing;
-  PruneJob work{.plan = plan,
-                .options = {.form = prune_form(args.form),
-                            .compensate = compensation(args.compensate),
-                            .seed = common.seed,
-                            .speed = SpeedOptions{.tokens = args.tokens}}};
-  if (args.gates) work.gates = gates_of(args, training);
-  add_texts(args, session, common, work.options);
-  work.quality = read_set(args, "--data", args.data, session);
-  if (args.sample) sample_examples(*work.quality, *args.sample, common.seed);
+  PruneOptions options{.form = prune_form(args.form),
+                       .compensate = compensation(args.compensate),
+                       .seed = common.seed,
+                       .out = common.out,
+                       .speed = SpeedOptions{.tokens = args.tokens, .check = throw_if_interrupted}};
+  add_texts(args, session, common, options);
+  std::optional<EvaluationSet> quality = read_set(args, "--data", args.data, session);
+  if (args.sample) sample_examples(*quality, *args.sample, common.seed);
+  if (quality) options.evaluation = &*quality;
   if (std::optional<EvaluationSet> set = read_set(args, "--recover", args.recover, session)) {
-    work.options.recover =
-        Recovery{.set = std::move(*set), .training = training, .rounds = args.rounds};
+    options.recover = Recovery{.set = std::move(*set), .training = training, .rounds = args.rounds};
   }
-  const PruneOutcome outcome =
-      prune_and_measure(std::move(work), session, common.out, common.quiet);
-  CommonOptions screen = common;
-  screen.out.clear();
-  write_output(screen, common.json ? to_json(outcome) : to_text(outcome));
+  check_form(session.model(), options.form);
+  Progress progress(common.quiet);
+  options.progress = [&](std::string_view step, int64_t done, int64_t total) {
+    throw_if_interrupted();
+    if (step == "steps") progress.advance(step, done, total);
+  };
+  if (args.gates) {
+    const std::string file = plan_file(common.out);
+    GateOptions gates = gates_of(args, training);
+    gates.training.progress = [&](int64_t done, int64_t steps, double) {
+      progress.advance("gates", done, steps);
+    };
+    const GatedPlan learned = learn_plan(session.model(), options.recover->set, gates);
+    options.original = &session.model();
+    const PruneReport report = prune(learned.model, learned.plan, options).report();
+    // A plan without its model would stop every later run.
+    write_file_whole(file, to_json(learned.plan));
+    progress.clear();
+    print_result(common.json
+                     ? gates_json(report, file, learned.gates)
+                     : to_text(report) + fmt::format("\ngates chose the heads: {}\n", file));
+  } else {
+    const PruneReport report = prune(session.model(), plan, options).report();
+    progress.clear();
+    print_result(common.json ? to_json(report) : to_text(report));
+  }
   if (!args.recover.empty() && args.data.empty()) {
     log_info(common, "--data FILE would show the loss before and after --recover");
   }
@@ -182,27 +215,19 @@ void prune_model(const PruneArgs& args, const CommonOptions& common) {
 }
 
 void add_gates(CLI::App& command, PruneArgs& options) {
-  const char* const group = "Gates";
-  command
-      .add_flag("--gates", options.gates,
-                "Instead of a plan: learn on the file of --recover which heads can go, by gates "
-                "that close; DIR.plan.json gets the plan that came of it")
-      ->group(group);
-  add_keep(command, options.keep)->group(group);
-  add_heads_left(command, options.heads)->group(group);
-  add_at_least(command, options.at_least)->group(group);
-  command
-      .add_option("--gate-epochs", options.gate_epochs,
-                  "Over the file, while gates are learned; default: that of --epochs")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--gate-weights", options.weights,
-                  "Of the model, along with the gates: trained (default) or frozen")
-      ->check(CLI::IsMember({"trained", "frozen"}).description(""))
-      ->type_name("HOW")
-      ->group(group);
+  Options group(command, "Gates");
+  group.flag("--gates", options.gates,
+             "Instead of a plan: learn on the file of --recover which heads can go, by gates "
+             "that close; DIR.plan.json gets the plan that came of it");
+  group.keep(options.keep);
+  group.heads_left(options.heads);
+  group.at_least(options.at_least);
+  group.add("--gate-epochs", options.gate_epochs, "N",
+            "Over the file, while gates are learned; default: that of --epochs",
+            whole_number(1, 1 << 20));
+  group.add("--gate-weights", options.weights, "HOW",
+            "Of the model, along with the gates: trained (default) or frozen",
+            is_one_of({"trained", "frozen"}));
 }
 
 }  // namespace
@@ -210,69 +235,45 @@ void add_gates(CLI::App& command, PruneArgs& options) {
 void add_prune(CLI::App& app, CommonOptions& common) {
   const auto options = std::make_shared<PruneArgs>();
   CLI::App& command = add_command(
-      app, "prune", "Cuts heads out of a model, and proves that it still says the same",
+      app, "prune",
+      "Remove heads from a model, and check it against the model with these heads ablated",
       "-o DIR gets the pruned model: see docs/prune.md for the three forms and what loads them.\n"
-      "Texts (--input, --text) are what the proof is run on and what --compensate measures;\n"
-      "without any, built-in sentences.\n\n"
+      "The check and --compensate use the texts (--input, --text), or built-in sentences.\n\n"
       "Example:\n"
       "  headwise prune ./minilm plan.json -o ./minilm-pruned\n"
       "  headwise prune ./minilm --drop L3.H1,L4 --compensate mean --input reviews.txt -o ./small\n"
       "  headwise prune ./sst2 --gates --keep 0.5 --recover train.tsv --loss classify -o ./half",
       common, [options, &common] { prune_model(*options, common); });
   add_inputs(command, options->input);
-  command.add_option("PLAN", options->plan, "plan.json, of which \"drop\" is read")->type_name("");
-  command.add_option("--drop", options->drop, "Heads instead of a plan: L3.H1,L4")
-      ->type_name("LIST");
-  add_form(command, options->form);
-  command
-      .add_option(
-          "--compensate", options->compensate,
-          "What is done about what dropped heads said: none (default), mean into the output "
-          "bias, or least_squares into the output projection of the kept ones")
-      ->check(is_one_of(compensation_names()))
-      ->type_name("HOW");
-  add_loss(command, options->loss, ", over --data and --recover");
-  add_data(command, options->data, "What the quality before and after is measured on");
-  add_sample(command, options->sample, "examples of --data, drawn by the seed");
-  const char* const group = "Recovery";
-  add_list(command, "--recover", options->recover,
-           "Train after the cut on this file, as in docs/data.md, for the loss that --loss names; "
-           "under fidelity the unpruned model is the teacher of the pruned one, and a file of "
-           "texts does; translate takes two")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--epochs", options->epochs,
-                  "Over the file; default: 1; 0 with --gates: nothing is trained after the cut")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20).description(""))
-      ->type_name("N")
-      ->group(group);
-  command.add_option("--learning-rate", options->rate, "Of learning; default: 5e-5")
-      ->check(finite(0))
-      ->type_name("R")
-      ->group(group);
-  command.add_option("--dropout", options->dropout, "While it is trained; default: 0")
-      ->check(CLI::Range(0., 0.9).description(""))
-      ->type_name("P")
-      ->group(group);
-  command
-      .add_option("--label-smoothing", options->label_smoothing,
-                  "As the model was trained with; default: 0")
-      ->check(CLI::Range(0., 0.9).description(""))
-      ->type_name("E")
-      ->group(group);
-  command
-      .add_option("--iterative", options->rounds,
-                  "Cut in so many rounds, and train after each; default: 1")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
-      ->type_name("N")
-      ->group(group);
+  Options declare(command);
+  declare.argument("PLAN", options->plan, "plan.json, of which \"drop\" is read");
+  declare.add("--drop", options->drop, "LIST", "Heads instead of a plan: L3.H1,L4");
+  declare.form(options->form);
+  declare.add("--compensate", options->compensate, "HOW",
+              fmt::format("Make up for the outputs of removed heads: {}; mean changes the output "
+                          "bias, least_squares the output projection of heads that stay; "
+                          "default: none",
+                          any_of(compensation_names())),
+              is_one_of(compensation_names()));
+  declare.loss(options->loss, ", over --data and --recover");
+  declare.data(options->data, "What the quality before and after is measured on");
+  declare.sample(options->sample, "examples of --data, drawn by the seed");
+  Options recovery(command, "Recovery");
+  recovery.list("--recover", options->recover, "FILE",
+                "Train after the cut on this file, as in docs/data.md, for the loss that --loss "
+                "names; under fidelity the unpruned model is the teacher of the pruned one, and a "
+                "file of texts does; translate takes two");
+  recovery.add("--epochs", options->epochs, "N",
+               "Over the file; default: 1; 0 with --gates: nothing is trained after the cut",
+               whole_number(0, 1 << 20));
+  recovery.add("--learning-rate", options->rate, "R", "Of the training; default: 5e-5", finite(0));
+  recovery.add("--dropout", options->dropout, "P", "Of the training; default: 0", between(0, 0.9));
+  recovery.add("--label-smoothing", options->label_smoothing, "E",
+               "As the model was trained with; default: 0", between(0, 0.9));
+  recovery.add("--iterative", options->rounds, "N",
+               "Cut in so many rounds, and train after each; default: 1", whole_number(1, 1 << 20));
   add_gates(command, *options);
-  command
-      .add_option("--tokens", options->tokens,
-                  "Length of the texts whose speed is measured; default: 128")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
-      ->type_name("N");
+  declare.tokens(options->tokens, "Length of the texts whose speed is measured");
 }
 
 }  // namespace headwise::program

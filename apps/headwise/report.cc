@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.h"
+#include "headwise/io/json_text.h"
 #include "headwise/io/output_file.h"
+#include "options.h"
 
 namespace headwise::program {
 namespace {
@@ -20,20 +20,16 @@ void write_report(const std::string& folder, const CommonOptions& common) {
   const std::string file =
       common.out.empty() ? (std::filesystem::path(folder) / "report.html").string() : common.out;
   write_file_whole(file, page);
-  CommonOptions screen = common;
-  screen.out.clear();
   if (!common.json) {
-    return write_output(screen,
-                        fmt::format("{} ({} KB) opens in any browser, without network\n", file,
+    return print_result(fmt::format("{} ({} KB) opens in any browser, without network\n", file,
                                     grouped(static_cast<int64_t>(page.size() / 1000))));
   }
-  nlohmann::ordered_json said = {{"file", file}, {"bytes", page.size()}};
-  said["parts"] = nlohmann::ordered_json::array();
-  const auto parts = nlohmann::json::parse(data);
+  Json said = {{"file", file}, {"bytes", page.size()}, {"parts", Json::array()}};
+  const nlohmann::json parts = nlohmann::json::parse(data);
   for (const auto& [part, value] : parts.items()) {
     if (part != "schema" && part != "made") said["parts"].push_back(part);
   }
-  write_output(screen, said.dump(2) + "\n");
+  print_result(json_text(said, 2));
 }
 
 }  // namespace
@@ -46,8 +42,8 @@ void add_report(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise report study -o report.html",
       common, [folder, &common] { write_report(*folder, common); });
-  command.add_option("STUDY", *folder, "A folder that headwise study, train or sweep wrote")
-      ->type_name("")
+  Options(command)
+      .argument("STUDY", *folder, "A folder that headwise study, train or sweep wrote")
       ->required();
 }
 

@@ -1,13 +1,15 @@
 // headwise run: what a model computes for texts, by its task.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "headwise/core/error.h"
 #include "headwise/io/npy.h"
+#include "headwise/observe/match.h"
+#include "options.h"
 #include "progress.h"
 #include "run_task.h"
 
@@ -15,12 +17,6 @@ namespace headwise::program {
 namespace {
 
 constexpr int64_t kMostRows = 2048;  // of a batch; more would not be faster
-
-const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names = {
-      "hidden", "logits", "embed", "nll", "fill", "classify", "answer", "generate", "translate"};
-  return names;
-}
 
 /// The inputs from `begin` on that go together.
 Batch next_batch(const std::vector<Input>& inputs, size_t begin, const RunTask& task) {
@@ -98,18 +94,18 @@ void write_array(const Results& results, const CommonOptions& common) {
 std::optional<Session> session_before(const RunOptions& options, const Session& session,
                                       const CommonOptions& common) {
   if (options.against.empty()) return std::nullopt;
-  if (common.out_is_array()) usage_error("--against gives tables: -o FILE.npy takes one model");
+  usage_error_if(common.out_is_array(), "--against gives tables: -o FILE.npy takes one model");
   if (options.against == "original") {
     if (options.input.gates.empty()) {
       usage_error("--against original: the model without gates; give --gate, or another model");
     }
-    return session.with({});
+    return session.without_gates();
   }
   InputOptions input = options.input;
   input.model = options.against;
   input.gates.clear();
   std::optional<Session> other(std::in_place, input);
-  check_same_vocabulary(session, *other);
+  check_same_tokens(session.model(), other->model());
   return other;
 }
 
@@ -119,16 +115,16 @@ void run(RunOptions options, const CommonOptions& common) {
   Session session(options.input);
   const std::optional<Session> before = session_before(options, session, common);
   std::optional<SentencePooling> pooling = SentencePooling::find(session.model().folder());
-  if (options.task.empty()) options.task = default_run_task(session, pooling.has_value());
+  if (options.task.empty()) options.task = default_run_task(session.model());
   check_task(options.task, session);
   if (before) {
     check_task(options.task, *before);
     check_same_task(options, *before, session);
   }
   check_heeded(options, session);
-  if (options.task == "answer" && options.input.pairs.size() != options.input.texts.size()) {
-    usage_error("answer: give the --context of each --text");
-  }
+  usage_error_if(
+      options.task == "answer" && options.input.pairs.size() != options.input.texts.size(),
+      "answer: give the --context of each --text");
   const std::optional<int64_t> cut_at =
       options.task == "embed" && pooling ? pooling->max_tokens() : std::nullopt;
   const std::vector<Input> inputs = read_inputs(options.input, session,
@@ -138,9 +134,8 @@ void run(RunOptions options, const CommonOptions& common) {
   session.measure_means(inputs);
   const std::unique_ptr<RunTask> task = before ? make_against(*before, session, options)
                                                : make_task(session, options, std::move(pooling));
-  if (common.out_is_array() && !task->has_array()) {
-    usage_error(fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
-  }
+  usage_error_if(common.out_is_array() && !task->has_array(),
+                 fmt::format("{} gives text: -o FILE.npy is for numbers", options.task));
   if (cut_at && std::ranges::any_of(inputs, [&](const Input& input) {
         return std::ssize(input.encoding.ids) > *cut_at;
       })) {
@@ -149,60 +144,41 @@ void run(RunOptions options, const CommonOptions& common) {
                                  *cut_at));
   }
   Results results(session, {.json = common.json, .array = common.out_is_array()});
-  if (common.json) {
-    results.json.begin_object();
-    results.json.field("task", options.task);
-    if (before) results.json.field("against", options.against);
-    results.json.key("results");
-    results.json.begin_array();
-  }
+  JsonList list;
   {
     Progress progress(std::ssize(inputs), "texts", common.quiet);
     for (size_t begin = 0; begin < inputs.size();) {
       const Batch batch = next_batch(inputs, begin, *task);
       task->run(batch, results);
+      for (const Json& item : std::exchange(results.items, {})) list.add(item);
       begin += batch.inputs.size();
       progress.advance(batch.sequences());
     }
   }
-  if (common.json) results.json.end_array();
   task->finish(results);
   if (common.out_is_array()) write_array(results, common);
-  if (common.json) results.json.end_object();
-  if (common.json || !common.out_is_array()) {
-    write_output(common, common.json ? results.json.take() : results.text);
+  if (common.json) {
+    Json before_list = {{"task", options.task}};
+    if (before) before_list["against"] = options.against;
+    write_output(common, list.document(before_list, "results", results.totals));
+  } else if (!common.out_is_array()) {
+    write_output(common, results.text);
   }
 }
 
 void add_generation(CLI::App& command, RunOptions& options) {
-  const char* const group = "Generation (default: what the folder says)";
-  command.add_option("--max-tokens", options.max_tokens, "At most so many new tokens; default: 64")
-      ->check(finite(0))
-      ->type_name("N")
-      ->group(group);
-  command.add_option("--beams", options.beams, "Beam search with so many beams; 1: greedy")
-      ->check(CLI::Range(int64_t{1}, int64_t{1024}).description(""))
-      ->type_name("N")
-      ->group(group);
-  command.add_option("--length-penalty", options.length_penalty, "Of beam search")
-      ->check(finite())
-      ->type_name("X")
-      ->group(group);
-  command
-      .add_option("--temperature", options.temperature,
-                  "Draw tokens at this temperature; 0: greedy")
-      ->check(finite(0))
-      ->type_name("X")
-      ->group(group);
-  command.add_option("--top-k", options.top_k, "Draw among the k most probable tokens; 0: all")
-      ->check(finite(0))
-      ->type_name("K")
-      ->group(group);
-  command
-      .add_option("--top-p", options.top_p, "Draw among the tokens that make up this probability")
-      ->check(finite(0))
-      ->type_name("P")
-      ->group(group);
+  Options group(command, "Generation (default: what the folder says)");
+  group.add("--max-tokens", options.max_tokens, "N", "At most so many new tokens; default: 64",
+            finite(0));
+  group.add("--beams", options.beams, "N", "Beam search with so many beams; 1: greedy",
+            whole_number(1, 1024));
+  group.add("--length-penalty", options.length_penalty, "X", "Of beam search", finite());
+  group.add("--temperature", options.temperature, "X", "Draw tokens at this temperature; 0: greedy",
+            finite(0));
+  group.add("--top-k", options.top_k, "K", "Draw among the k most probable tokens; 0: all",
+            finite(0));
+  group.add("--top-p", options.top_p, "P", "Draw among the tokens that make up this probability",
+            finite(0));
 }
 
 }  // namespace
@@ -221,24 +197,17 @@ void add_run(CLI::App& app, CommonOptions& common) {
       "  headwise run ./pruned --input reviews.txt --against ./original-model",
       common, [options, &common] { run(*options, common); });
   add_inputs(command, options->input);
-  command
-      .add_option(
-          "--task", options->task,
-          fmt::format("{}; default: the default for the folder", fmt::join(task_names(), ", ")))
-      ->check(CLI::IsMember(task_names()).description(""))
-      ->type_name("T");
-  command.add_option("--top", options->top, "How many candidates fill and logits show; default: 5")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
-      ->type_name("N");
-  command
-      .add_option(
-          "--against", options->against,
-          "Compare: before, after and change side by side. original: the same model without "
-          "--gate; or another model with the same tokens")
-      ->type_name("MODEL");
-  command
-      .add_option("--mask", options->mask, "fill: the id of the mask token, without a tokenizer")
-      ->type_name("ID");
+  Options declare(command);
+  declare.add(
+      "--task", options->task, "T",
+      fmt::format("{}; default: the default for the folder", fmt::join(run_task_names(), ", ")),
+      is_one_of(run_task_names()));
+  declare.add("--top", options->top, "N", "How many candidates fill and logits show; default: 5",
+              whole_number(1, 1 << 20));
+  declare.add("--against", options->against, "MODEL",
+              "Compare: before, after and change side by side. original: the same model without "
+              "--gate; or another model with the same tokens");
+  declare.add("--mask", options->mask, "ID", "fill: the id of the mask token, without a tokenizer");
   add_generation(command, *options);
 }
 

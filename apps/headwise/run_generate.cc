@@ -1,5 +1,6 @@
 // The tasks that write text: continuing a prompt, translating a source.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ GenerateOptions settings(const Session& session, const RunOptions& options) {
     params.sample = false;
   }
   if (draw) {
-    if (options.beams.value_or(1) > 1) usage_error("--beams and drawing do not go together");
+    usage_error_if(options.beams.value_or(1) > 1, "--beams and drawing do not go together");
     params.sample = true;
     params.beams = 1;
   }
@@ -82,13 +83,10 @@ class Generate : public RunTask {
   void add(const Input& input, const Generated& written, Results& results) const {
     const Tokenizer* tokenizer = session_.tokenizer();
     if (results.is_json()) {
-      results.begin(input);
-      results.json.key("output");
-      tokenizer != nullptr ? results.json.value(tokenizer->decode(written.ids))
-                           : results.json.null();
-      results.json.field("output_ids", written.ids);
-      if (options_.beams > 1) results.json.field("score", written.score);
-      results.end();
+      Json& one = results.add(input);
+      one["output"] = tokenizer != nullptr ? Json(tokenizer->decode(written.ids)) : Json();
+      one["output_ids"] = written.ids;
+      if (options_.beams > 1) one["score"] = json_number(written.score);
       return;
     }
     std::vector<int32_t> all;

@@ -8,6 +8,7 @@
 #include "headwise/core/error.h"
 #include "headwise/model/score.h"
 #include "run_task.h"
+#include "screen.h"
 
 namespace headwise::program {
 namespace {
@@ -21,8 +22,23 @@ std::string first_values(std::span<const float> row) {
   return row.size() > kShownValues ? text + "  …" : text;
 }
 
-std::span<const float> row_of(View<const float, 2> rows, int64_t row) {
-  return {&rows(row, 0), static_cast<size_t>(rows.extent(1))};
+/// The hidden states that a task reads: of the decoder if it has something to read.
+struct States {
+  Activations hidden{};
+  const TokenBatch* tokens = nullptr;  // that they are of
+
+  View<const float, 2> of_text(int64_t b) const {
+    return hidden.rows.rows(tokens->offsets[b], tokens->offsets[b + 1]);
+  }
+  int32_t id(int64_t b, int64_t row) const { return tokens->ids[tokens->offsets[b] + row]; }
+};
+
+States states_of(const Session& session, const Batch& batch) {
+  if (session.config().encoder_decoder() && batch.decoder.rows() > 0) {
+    return {session.model().forward(batch.tokens, batch.decoder, session.forward()),
+            &batch.decoder};
+  }
+  return {session.model().forward(batch.tokens, session.forward()), &batch.tokens};
 }
 
 class Hidden : public RunTask {
@@ -33,23 +49,17 @@ class Hidden : public RunTask {
     const States states = states_of(session_, batch);
     results.keep(states.hidden.rows);
     for (int64_t b = 0; b < batch.sequences(); ++b) {
-      const View<const float, 2> rows =
-          states.hidden.rows.rows(states.offsets[b], states.offsets[b + 1]);
+      const View<const float, 2> rows = states.of_text(b);
       if (results.is_json()) {
-        results.begin(batch.inputs[b]);
-        if (!results.is_array()) {
-          results.json.key("hidden");
-          results.json.matrix(rows);
-        }
-        results.end();
+        results.add(batch.inputs[b], "hidden", rows);
         continue;
       }
       results.text +=
           fmt::format("{}\n  {} tokens, {} values each\n", caption(session_, batch.inputs[b]),
                       rows.extent(0), rows.extent(1));
       for (int64_t row = 0; row < rows.extent(0); ++row) {
-        const auto token = session_.tokens({&states.ids[states.offsets[b] + row], 1}).front();
-        results.text += fmt::format("  {}{}\n", padded(token, 14), first_values(row_of(rows, row)));
+        results.text += fmt::format("  {}{}\n", padded(session_.token(states.id(b, row)), 14),
+                                    first_values(row_of(rows, row)));
       }
     }
   }
@@ -69,45 +79,31 @@ class Logits : public RunTask {
     }
     const States states = states_of(session_, batch);
     for (int64_t b = 0; b < batch.sequences(); ++b) {
-      const std::vector<int64_t> of_text = {states.offsets[b], states.offsets[b + 1]};
-      const View<const float, 2> hidden = states.hidden.rows.rows(of_text[0], of_text[1]);
+      const View<const float, 2> hidden = states.of_text(b);
       const std::vector<int64_t> offsets = {0, hidden.extent(0)};
       const std::vector<int64_t> rows = session_.model().output_rows(offsets);
       const Activations out = session_.model().output(gather(hidden, rows).rows);
       results.keep(out.rows);
       if (results.is_json()) {
-        results.begin(batch.inputs[b]);
-        if (!results.is_array()) {
-          results.json.key("logits");
-          results.json.matrix(out.rows);
-        }
-        results.end();
-      } else {
-        results.text += caption(session_, batch.inputs[b]) + "\n";
-        show(states, of_text[0], rows, out.rows, results);
+        results.add(batch.inputs[b], "logits", out.rows);
+        continue;
+      }
+      results.text += caption(session_, batch.inputs[b]) + "\n";
+      for (size_t i = 0; i < rows.size(); ++i) {
+        results.text += "  " + padded(session_.token(states.id(b, rows[i])), 14) +
+                        shown(row_of(out.rows, static_cast<int64_t>(i))) + "\n";
       }
     }
   }
 
  private:
-  void show(const States& states, int64_t begin, const std::vector<int64_t>& rows,
-            View<const float, 2> logits, Results& results) const {
-    const ModelConfig& config = session_.config();
-    const bool words = config.task == Task::masked_lm || config.task == Task::causal_lm ||
-                       config.task == Task::seq2seq_lm;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto token = session_.tokens({&states.ids[begin + rows[i]], 1}).front();
-      results.text += "  " + padded(token, 14);
-      if (words) {
-        for (const int32_t id : largest(row_of(logits, static_cast<int64_t>(i)), top_)) {
-          results.text += fmt::format("  {} {:.3f}", printable(session_.tokens({&id, 1}).front()),
-                                      logits(static_cast<int64_t>(i), id));
-        }
-      } else {
-        results.text += first_values(row_of(logits, static_cast<int64_t>(i)));
-      }
-      results.text += '\n';
+  std::string shown(std::span<const float> logits) const {
+    if (!gives_tokens(session_.config())) return first_values(logits);
+    std::string text;
+    for (const int32_t id : largest(logits, top_)) {
+      text += fmt::format("  {} {:.3f}", printable(session_.token(id)), logits[id]);
     }
+    return text;
   }
 
   const Session& session_;
@@ -120,42 +116,36 @@ class Embed : public RunTask {
       : session_(session), pooling_(std::move(pooling)) {}
 
   void run(const Batch& batch, Results& results) override {
-    for (const Input& input : batch.inputs) {
-      if (!input.encoding.ids.empty()) continue;
-      throw Error({.what = "a text without tokens has no embedding",
-                   .where = input.where,
-                   .got = "an empty text",
-                   .expected = "at least one token"});
-    }
+    need_tokens(batch, "embedding");
     const Activations hidden = session_.model().forward(batch.tokens, session_.forward());
     const Activations embedded = pooling_.embed(hidden.rows, batch.tokens.offsets);
     results.keep(embedded.rows);
     for (int64_t b = 0; b < batch.sequences(); ++b) {
       const auto row = row_of(embedded.rows, b);
       if (results.is_json()) {
-        results.begin(batch.inputs[b]);
-        if (!results.is_array()) {
-          results.json.key("embedding");
-          results.json.array(row);
-        }
-        results.end();
+        Json& one = results.add(batch.inputs[b]);
+        if (!results.is_array()) one["embedding"] = json_numbers(row);
         continue;
       }
-      captions_.push_back(caption(session_, batch.inputs[b]));
+      ++texts_;
       if (rows_.size() < kMostCompared + 1) rows_.emplace_back(row.begin(), row.end());
-      results.text += fmt::format("{:>3}  {}\n     {} values:{}\n", captions_.size(),
-                                  captions_.back(), row.size(), first_values(row));
+      results.text +=
+          fmt::format("{:>3}  {}\n     {} values:{}\n", texts_, caption(session_, batch.inputs[b]),
+                      row.size(), first_values(row));
     }
   }
 
   void finish(Results& results) override {
-    if (results.is_json() || captions_.size() < 2 || captions_.size() > kMostCompared) return;
+    if (rows_.size() < 2 || rows_.size() > kMostCompared) return;
     results.text += "\ncosine similarity\n    ";
     for (size_t j = 0; j < rows_.size(); ++j) results.text += fmt::format("{:>7}", j + 1);
+    const auto view = [](const std::vector<float>& row) {
+      return View<const float, 2>(row.data(), {1, std::ssize(row)});
+    };
     for (size_t i = 0; i < rows_.size(); ++i) {
       results.text += fmt::format("\n{:>4}", i + 1);
-      for (size_t j = 0; j < rows_.size(); ++j) {
-        results.text += fmt::format("{:>7.3f}", cosine(rows_[i], rows_[j]));
+      for (const std::vector<float>& other : rows_) {
+        results.text += fmt::format("{:>7.3f}", change_of(view(rows_[i]), view(other)).cosine());
       }
     }
     results.text += '\n';
@@ -164,19 +154,9 @@ class Embed : public RunTask {
  private:
   static constexpr size_t kMostCompared = 12;
 
-  static double cosine(const std::vector<float>& a, const std::vector<float>& b) {
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      ab += double{a[i]} * b[i];
-      aa += double{a[i]} * a[i];
-      bb += double{b[i]} * b[i];
-    }
-    return ab / std::sqrt(aa * bb);
-  }
-
   const Session& session_;
   SentencePooling pooling_;
-  std::vector<std::string> captions_;
+  int64_t texts_ = 0;
   std::vector<std::vector<float>> rows_;
 };
 
@@ -210,9 +190,9 @@ class Nll : public RunTask {
   void finish(Results& results) override {
     const double mean = sum_ / static_cast<double>(scored_);
     if (results.is_json()) {
-      results.json.field("nll", mean);
-      results.json.field("perplexity", std::exp(mean));
-      results.json.field("scored", scored_);
+      results.totals = {{"nll", json_number(mean)},
+                        {"perplexity", json_number(std::exp(mean))},
+                        {"scored", scored_}};
       return;
     }
     if (scored_ == 0) {
@@ -245,18 +225,14 @@ class Nll : public RunTask {
     ++texts_;
     const double mean = sum / static_cast<double>(count);
     if (results.is_json()) {
-      results.begin(input);
-      results.json.field("nll", mean);
-      results.json.field("scored", count);
-      results.json.key("token_nll");
-      results.json.array(nll);
-      results.end();
+      Json& one = results.add(input);
+      one["nll"] = json_number(mean);
+      one["scored"] = count;
+      one["token_nll"] = json_numbers(nll);
       return;
     }
     tokens_.clear();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      tokens_.emplace_back(session_.tokens({&ids[i], 1}).front(), nll[i]);
-    }
+    for (size_t i = 0; i < ids.size(); ++i) tokens_.emplace_back(session_.token(ids[i]), nll[i]);
     results.text += count == 0 ? fmt::format("{:>9}", "-") : fmt::format("{:>9.4f}", mean);
     results.text += fmt::format("  {:>6} tokens  {}\n", count, caption(session_, input));
   }

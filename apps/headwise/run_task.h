@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "headwise/io/json_text.h"
 #include "headwise/model/generate.h"
+#include "headwise/model/predict.h"
 #include "headwise/model/sentence_embedding.h"
 #include "inputs.h"
-#include "json_writer.h"
 
 namespace headwise::program {
 
@@ -48,13 +49,15 @@ class Results {
   bool is_json() const { return form_.json; }
   bool is_array() const { return form_.array; }
 
-  /// Opens the JSON of one input, with its ids and tokens.
-  void begin(const Input& input);
-  void end() { json.end_object(); }
+  /// The JSON of one more input, with its ids and tokens.
+  Json& add(const Input& input);
+  /// The same with these rows, unless they go to a file.
+  void add(const Input& input, const char* name, View<const float, 2> rows);
 
   void keep(View<const float, 2> rows);
 
-  JsonWriter json;
+  std::vector<Json> items;       // of the inputs
+  Json totals = Json::object();  // fields beside the list of them
   std::string text;
   std::vector<float> values;         // of the array
   std::vector<int64_t> row_shape{};  // of one of its rows
@@ -68,7 +71,7 @@ class RunTask {
  public:
   virtual ~RunTask() = default;
   virtual void run(const Batch& batch, Results& results) = 0;
-  virtual void finish(Results&) {}  // adds to the JSON around all results, or to the text
+  virtual void finish(Results&) {}  // adds what is about all inputs
 
   virtual bool has_array() const { return true; }  // numbers for -o FILE.npy
 
@@ -80,9 +83,6 @@ class RunTask {
   /// Whether an input must not share a batch with the one before.
   virtual bool apart(const Input&, const Input&) const { return false; }
 };
-
-/// The name of the default task of a folder.
-std::string default_run_task(const Session& session, bool sentence_embeddings);
 
 /// Throws Error if the model cannot do it.
 void check_task(const std::string& name, const Session& session);
@@ -103,29 +103,15 @@ std::unique_ptr<RunTask> make_classify(const Session& session);
 std::unique_ptr<RunTask> make_answer(const Session& session);
 std::unique_ptr<RunTask> make_generate(const Session& session, const RunOptions& options);
 
-/// The hidden states that a task reads: of the decoder if it has something to read.
-struct States {
-  Activations hidden{};
-  std::vector<int64_t> offsets{};
-  std::vector<int32_t> ids{};
-};
-States states_of(const Session& session, const Batch& batch);
+/// Throws Error for a text without tokens, which has no such thing as `what`.
+void need_tokens(const Batch& batch, const char* what);
 
 /// What a text says, shortened for a line.
 std::string caption(const Session& session, const Input& input);
 
-/// With escapes for control characters, which a terminal would obey: "\\n", "\\x1b".
-std::string printable(std::string_view text);
+/// Whether a row of the output layer is over tokens.
+bool gives_tokens(const ModelConfig& config);
 
-/// A token in a column of a table for people.
-std::string padded(std::string_view text, size_t width);
-size_t display_width(std::string_view text);
-
-/// The `count` largest of a row, largest first.
-std::vector<int32_t> largest(std::span<const float> row, int64_t count);
-
-/// The labels that the scores of a text or a token stand for: those of at least one half if a text
-/// may have several, none of regression, else the one with the largest score.
-std::vector<int32_t> labels_of(const ModelConfig& config, std::span<const float> scores);
+std::span<const float> row_of(View<const float, 2> rows, int64_t row);
 
 }  // namespace headwise::program

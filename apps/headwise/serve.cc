@@ -1,18 +1,16 @@
 // headwise serve: the page, live, with the model behind it.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "command.h"
+#include "headwise/io/json_text.h"
 #include "headwise/report/report.h"
 #include "http_server.h"
-#include "json_writer.h"
 #include "live_api.h"
 #include "observe_job.h"
 #include "options.h"
@@ -57,15 +55,10 @@ void serve(const ServeOptions& options, const CommonOptions& common) {
     log_info(common, "whoever reaches this machine can use the page: there is no password");
   }
   const std::string url = url_of(options.host, server.port());
-  JsonWriter json;
-  json.begin_object();
-  json.field("url", url);
-  json.field("instance", api.instance());
-  json.field("task", api.task());
-  json.end_object();
-  write_output(common, common.json ? json.take()
-                                   : fmt::format("{} is at {}\nCtrl-C ends it\n",
-                                                 session.model().name(), url));
+  write_output(common,
+               common.json
+                   ? json_text({{"url", url}, {"instance", api.instance()}, {"task", api.task()}})
+                   : fmt::format("{} is at {}\nCtrl-C ends it\n", session.model().name(), url));
   while (!was_interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   api.stop();
   server.stop();
@@ -82,19 +75,16 @@ void add_serve(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise serve ./minilm study",
       common, [options, &common] { serve(*options, common); });
-  add_model(command, "MODEL", options->input.model);
-  command.add_option("STUDY", options->study, "The folder of a study")->type_name("");
-  command.add_option("--port", options->port, "Where to listen; 0: any free port; default: 8642")
-      ->check(CLI::Range(0, 65535).description(""))
-      ->type_name("P");
-  command
-      .add_option("--host", options->host,
-                  "The address to listen on; default: 127.0.0.1, this machine alone")
-      ->type_name("ADDRESS");
-  add_list(command, "--allow-host", options->names,
-           "A name by which browsers reach another address; may be repeated")
-      ->type_name("NAME");
-  add_allow_nonfinite(command, options->input.allow_nonfinite);
+  Options declare(command);
+  declare.model("MODEL", options->input.model);
+  declare.argument("STUDY", options->study, "The folder of a study");
+  declare.add("--port", options->port, "P", "Where to listen; 0: any free port; default: 8642",
+              whole_number(0, 65535));
+  declare.add("--host", options->host, "ADDRESS",
+              "The address to listen on; default: 127.0.0.1, this machine alone");
+  declare.list("--allow-host", options->names, "NAME",
+               "A name by which browsers reach another address; may be repeated");
+  declare.allow_nonfinite(options->input.allow_nonfinite);
 }
 
 }  // namespace headwise::program

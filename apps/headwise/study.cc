@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -13,10 +12,12 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/text/lines.h"
 #include "headwise/text/sample_text.h"
 #include "observe_job.h"
 #include "options.h"
-#include "study_screen.h"
+#include "progress.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
@@ -106,7 +107,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   }
   input.load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  StudyProgressLine line(common.quiet);
+  StatusLine line(common.quiet);
   options.started = [&](double passes, double seconds) {
     log_info(common, fmt::format("a study of {} heads: about {} ({:.0f} passes over {} texts)",
                                  session.model().heads(), duration(seconds), passes,
@@ -120,7 +121,7 @@ void run_study(StudyArgs args, const CommonOptions& common) {
   };
   options.progress = [&](const StudyProgress& progress) {
     throw_if_interrupted();
-    line.show(progress);
+    if (line.is_due()) line.show(to_text(progress));
   };
   Study result;
   try {
@@ -135,34 +136,27 @@ void run_study(StudyArgs args, const CommonOptions& common) {
     const StudyWords words = in_words(result);
     log_info(common, fmt::format("warning: {} {}", words.support, words.help));
   }
-  CommonOptions screen = common;
-  screen.out.clear();
-  write_output(screen,
-               common.json ? to_json(result, options) : to_text(result, common.out, args.verbose));
+  print_result(common.json ? to_json(result, options) : to_text(result, common.out, args.verbose));
 }
 
 void add_budget_options(CLI::App& command, StudyArgs& args) {
+  Options declare(command);
   CLI::Option* const passes =
-      command
-          .add_option("--passes", args.passes,
-                      "Budget in forward passes over the texts; default: 100, or 0.55 for each of "
-                      "over 180 heads")
-          ->check(finite(1))
-          ->type_name("N");
+      declare.add("--passes", args.passes, "N",
+                  "Budget in forward passes over the texts; default: 100, or 0.55 for each of "
+                  "over 180 heads",
+                  finite(1));
   CLI::Option* const budget =
-      command.add_option("--budget", args.budget, "Budget as a time: 90s, 3m, 1h")
-          ->check(is_duration())
-          ->excludes(passes)
-          ->type_name("TIME");
-  command
-      .add_flag("--thorough", args.thorough,
-                "All examples for every head, 20 draws for every group, full curves, and "
-                "ablation_mean; no budget")
+      declare.add("--budget", args.budget, "TIME", "Budget as a time: 90s, 3m, 1h", is_duration());
+  budget->excludes(passes);
+  declare
+      .flag("--thorough", args.thorough,
+            "All examples for every head, 20 draws for every group, full curves, and "
+            "ablation_mean; no budget")
       ->excludes(passes)
       ->excludes(budget);
-  command.add_flag("--resume", args.resume,
-                   "Continue a study that was stopped, with the same options");
-  command.add_flag("--verbose", args.verbose, "Print every table");
+  declare.resume(args.resume, "Continue a study that was stopped, with the same options");
+  declare.flag("--verbose", args.verbose, "Print every table");
 }
 
 }  // namespace
@@ -179,7 +173,7 @@ void add_study(CLI::App& app, CommonOptions& common) {
       "  headwise study ./minilm --input reviews.txt --treebank en.conllu --keep 0.6 -o study\n"
       "  headwise study ./minilm --budget 5m -o study",
       common, [args, &common] {
-        if (common.out.empty()) usage_error("study: -o names the folder of its files");
+        usage_error_if(common.out.empty(), "study: -o names the folder of its files");
         check_options(args->observe.input, false);
         if (!args->observe.input.gates.empty()) {
           usage_error(
@@ -189,15 +183,16 @@ void add_study(CLI::App& app, CommonOptions& common) {
       });
   ObserveArgs& observe = args->observe;
   add_inputs(command, observe.input, false);
-  add_treebank(command, observe.treebank);
-  add_coreference(command, observe.coreference);
-  add_loss(command, observe.loss, "; default: as observe's");
-  add_data(command, observe.data, "What the loss is taken over", "; default: the texts");
-  add_sample(command, observe.sample, "texts and sentences, drawn by the seed");
-  add_no_probes(command, observe.no_probes);
-  add_keep(command, args->keep, "; default: 0.75, and no model where the data do not support it");
-  add_order(command, args->order);
-  add_form(command, args->form);
+  Options declare(command);
+  declare.treebank(observe.treebank);
+  declare.coreference(observe.coreference);
+  declare.loss(observe.loss, "; default: as observe's");
+  declare.data(observe.data, "What the loss is taken over", "; default: the texts");
+  declare.sample(observe.sample, "texts and sentences, drawn by the seed");
+  declare.no_probes(observe.no_probes);
+  declare.keep(args->keep, "; default: 0.75, and no model where the data do not support it");
+  declare.order(args->order);
+  declare.form(args->form);
   add_budget_options(command, *args);
 }
 

@@ -1,8 +1,5 @@
 // Prints what people came for first.
-#include "study_screen.h"
-
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,21 +10,13 @@
 
 #include "command.h"
 #include "headwise/judge/judge.h"
-#include "heat_map.h"
-#include "judge_screen.h"
-#include "plan_screen.h"
-#include "prune_job.h"
+#include "screens.h"
 
 namespace headwise::program {
 namespace {
 
 constexpr int64_t kMostLines = 50;  // unless more are asked for
 constexpr size_t kLabelWidth = 14, kLineWidth = 108;
-
-std::string percent(double share) {
-  const double value = 100 * share;
-  return fmt::format("{:.{}f} %", value, std::abs(value) < 9.95 ? 1 : 0);
-}
 
 /// "106 of 144 heads have one: relation 12, delimiter 9, …; 7 more on probe sentences only"
 std::string counted_roles(const Verdict& verdict) {
@@ -110,28 +99,14 @@ int64_t lines_in(const std::string& text) { return std::ranges::count(text, '\n'
 
 }  // namespace
 
-StudyProgressLine::StudyProgressLine(bool quiet)
-    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-void StudyProgressLine::show(const StudyProgress& progress) {
-  const auto now = Clock::now();
-  const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10);
-  if (quiet_ || now - last_ < pause) return;
-  last_ = now;
+std::string to_text(const StudyProgress& progress) {
   std::string text = fmt::format("{}: ", progress.stage);
   if (progress.total > 1) {
     text += fmt::format("{:.0f} % done, ", 100. * static_cast<double>(progress.done) /
                                                static_cast<double>(progress.total));
   }
-  text += fmt::format("{} left, {} in all", duration(progress.stage_seconds),
-                      duration(progress.seconds));
-  print_error(terminal_ ? fmt::format("\r\x1b[K{}", text) : fmt::format("headwise: {}\n", text));
-  shown_ = true;
-}
-
-void StudyProgressLine::clear() {
-  if (shown_ && terminal_) print_error("\r\x1b[K");
-  shown_ = false;
+  return text + fmt::format("{} left, {} in all", duration(progress.stage_seconds),
+                            duration(progress.seconds));
 }
 
 std::string to_text(const Study& study, const std::string& out, bool verbose) {

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "command.h"
+#include "options.h"
 #include "train_screen.h"
 
 namespace headwise::program {
@@ -32,11 +32,11 @@ class SweepScreen : public SweepObserver {
   std::optional<TrainScreen> screen_;
 };
 
-void sweep(const std::string& file, CommonOptions common) {
-  if (common.out.empty()) usage_error("-o names the folder that the trials are written to");
-  if (common.has_seed)
-    usage_error("the seeds of a sweep are a setting of its grid: \"seed\": [0, 1]");
-  const std::filesystem::path folder = std::exchange(common.out, "");
+void sweep(const std::string& file, const CommonOptions& common) {
+  usage_error_if(common.out.empty(), "-o names the folder that the trials are written to");
+  usage_error_if(common.has_seed,
+                 "the seeds of a sweep are a setting of its grid: \"seed\": [0, 1]");
+  const std::filesystem::path folder = common.out;
   const Sweep what = read_sweep(file);
   std::optional<SweepTable> table;
   {
@@ -47,7 +47,7 @@ void sweep(const std::string& file, CommonOptions common) {
     log_info(common, "the sweep goes on where it was with the same command");
     throw Interrupted();
   }
-  write_output(common, common.json ? to_json(*table) : to_text(*table));
+  print_result(common.json ? to_json(*table) : to_text(*table));
 }
 
 }  // namespace
@@ -56,14 +56,14 @@ void add_sweep(CLI::App& app, CommonOptions& common) {
   const auto file = std::make_shared<std::string>();
   CLI::App& command = add_command(
       app, "sweep", "Train with many settings, and compare what comes out",
-      "SWEEP.json has the settings of a training and a grid of values: see docs/sweep.md. -o is "
-      "the\n"
-      "folder of the trials, with table.json and table.md. The same command again goes on with\n"
+      "SWEEP.json has the settings of a training and a grid of values: see docs/sweep.md. -o is\n"
+      "the folder of the trials, with table.json and table.md. The same command again goes on "
+      "with\n"
       "trials that are not done.\n\n"
       "Example:\n"
       "  headwise sweep heads.json -o ./heads",
       common, [file, &common] { sweep(*file, common); });
-  command.add_option("SWEEP", *file, "A JSON file")->required()->type_name("");
+  Options(command).argument("SWEEP", *file, "A JSON file")->required();
 }
 
 }  // namespace headwise::program

@@ -1,7 +1,6 @@
 // headwise train: a model from settings and data, with a line that says how it goes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,6 +8,8 @@
 
 #include "command.h"
 #include "headwise/train/trainer.h"
+#include "options.h"
+#include "screen.h"
 #include "train_screen.h"
 
 namespace headwise::program {
@@ -39,14 +40,14 @@ std::string training_text(const TrainSummary& summary, const TrainSettings& sett
   return text;
 }
 
-void train(const TrainOptions& options, CommonOptions common) {
-  if (common.out.empty()) usage_error("-o names the folder that the model is written to");
-  const std::filesystem::path folder = std::exchange(common.out, "");
+void train(const TrainOptions& options, const CommonOptions& common) {
+  usage_error_if(common.out.empty(), "-o names the folder that the model is written to");
+  const std::filesystem::path folder = common.out;
   TrainSettings settings = read_train_settings(options.settings);
   if (common.has_seed) settings.seed = common.seed;
   if (const auto done = options.resume ? read_summary(settings, folder) : std::nullopt) {
     log_info(common, fmt::format("the training in {} is done", folder.string()));
-    if (common.json) write_output(common, *done);
+    if (common.json) print_result(*done);
     return;
   }
   std::optional<TrainSummary> summary;
@@ -59,8 +60,8 @@ void train(const TrainOptions& options, CommonOptions common) {
                                  options.settings, folder.string()));
     throw Interrupted();
   }
-  write_output(common, common.json ? to_json(*summary, settings)
-                                   : training_text(*summary, settings, folder.string()));
+  print_result(common.json ? to_json(*summary, settings)
+                           : training_text(*summary, settings, folder.string()));
 }
 
 }  // namespace
@@ -76,9 +77,10 @@ void add_train(CLI::App& app, CommonOptions& common) {
       "Example:\n"
       "  headwise train settings.json -o ./model",
       common, [options, &common] { train(*options, common); });
-  command.add_option("SETTINGS", options->settings, "A JSON file")->required()->type_name("");
-  command.add_flag("--resume", options->resume,
-                   "Go on with the training in the folder, or begin one if there is none");
+  Options declare(command);
+  declare.argument("SETTINGS", options->settings, "A JSON file")->required();
+  declare.resume(options->resume,
+                 "Go on with the training in the folder, or begin one if there is none");
 }
 
 }  // namespace headwise::program

@@ -2,7 +2,6 @@
 #include "train_screen.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -11,6 +10,7 @@
 
 #include "command.h"
 #include "headwise/model/model.h"
+#include "screen.h"
 
 namespace headwise::program {
 namespace {
@@ -51,7 +51,7 @@ std::string figures(const Evaluation& evaluation, TrainTask task) {
 }
 
 TrainScreen::TrainScreen(const TrainSettings& settings, bool quiet)
-    : settings_(settings), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : settings_(settings), quiet_(quiet), progress_(quiet) {}
 
 void TrainScreen::planned(const TrainPlan& plan) {
   const ModelConfig& config = plan.config;
@@ -86,14 +86,12 @@ void TrainScreen::stepped(const TrainProgress& progress) {
                      grouped(static_cast<int64_t>(progress.tokens_per_second))));
     told_time_ = true;
   }
-  if (quiet_ || !terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
-  last_ = now;
-  print_error(
-      fmt::format("\r\x1b[Kstep {} of {}, epoch {:.2f}, loss {:.4f}, {} tokens/s, {} left{}",
-                  grouped(progress.step), grouped(progress.steps), progress.epoch, progress.loss,
-                  grouped(static_cast<int64_t>(progress.tokens_per_second)),
-                  duration(progress.seconds_left), last_evaluation_));
-  shown_ = true;
+  if (!progress_.is_terminal() || !progress_.is_due()) return;  // elsewhere, evaluations say enough
+  progress_.show(fmt::format("step {} of {}, epoch {:.2f}, loss {:.4f}, {} tokens/s, {} left{}",
+                             grouped(progress.step), grouped(progress.steps), progress.epoch,
+                             progress.loss,
+                             grouped(static_cast<int64_t>(progress.tokens_per_second)),
+                             duration(progress.seconds_left), last_evaluation_));
 }
 
 void TrainScreen::evaluated(const Evaluation& evaluation, bool best) {
@@ -104,13 +102,9 @@ void TrainScreen::evaluated(const Evaluation& evaluation, bool best) {
 
 bool TrainScreen::interrupted() { return was_interrupted(); }
 
-void TrainScreen::clear() {
-  if (std::exchange(shown_, false)) print_error("\r\x1b[K");
-}
-
 void TrainScreen::line(const std::string& text) {
   if (quiet_) return;
-  clear();
+  progress_.clear();
   print_error(fmt::format("{}\n", text));
 }
 

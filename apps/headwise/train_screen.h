@@ -5,6 +5,7 @@
 #include <string>
 
 #include "headwise/train/trainer.h"
+#include "progress.h"
 
 namespace headwise::program {
 
@@ -16,7 +17,6 @@ class TrainScreen : public TrainObserver {
  public:
   /// The settings must outlive it.
   TrainScreen(const TrainSettings& settings, bool quiet);
-  ~TrainScreen() override { clear(); }
 
   void remark(const std::string& text) override { line(text); }
   void planned(const TrainPlan& plan) override;
@@ -27,14 +27,13 @@ class TrainScreen : public TrainObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void clear();
   void line(const std::string& text);
 
   const TrainSettings& settings_;
-  bool quiet_, terminal_;
-  bool shown_ = false, told_time_ = false;
+  bool quiet_, told_time_ = false;
+  StatusLine progress_;
   std::string last_evaluation_;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
+  Clock::time_point start_ = Clock::now();
 };
 
 }  // namespace headwise::program

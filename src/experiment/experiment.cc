@@ -256,10 +256,8 @@ Finding find(const ExperimentKind& kind, const json& settings, const TrialResult
     return {.why = fmt::format("{} of {} trials are not done", left, std::ssize(results) + left)};
   }
   Finding finding = kind.judge(settings, results);
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
-  for (size_t t = 0; t < p.size(); ++t) finding.family[t].p_holm = corrected[t];
+  const std::vector<double> corrected = holm(finding.family);
+  for (size_t t = 0; t < corrected.size(); ++t) finding.family[t].p_holm = corrected[t];
   return finding;
 }
 

@@ -62,6 +62,11 @@ struct Finding {
   Plot plot{};
 };
 
+/// The usual rule: a claim that holds in all models is confirmed, one that fails in all of them
+/// refuted, and one that does both depends on the model. Models in which neither is shown decide
+/// nothing.
+void decide_over_models(int64_t holds, int64_t fails, int64_t models, Finding& finding);
+
 struct ExperimentKind {
   std::string_view name{};  // of the folder in experiments/
   /// All trials, from the settings alone: nothing is loaded.

@@ -1,4 +1,4 @@
-// The experiments that can be run.
+// The experiments that can be run, and the rule that many of them share.
 #include <vector>
 
 #include "experiment/claims/claims.h"
@@ -21,6 +21,17 @@ std::span<const ExperimentKind> experiment_kinds() {
     return all;
   }();
   return kAll;
+}
+
+void decide_over_models(int64_t holds, int64_t fails, int64_t models, Finding& finding) {
+  if (holds == models) {
+    finding.outcome = ClaimOutcome::confirmed;
+  } else if (fails == models) {
+    finding.outcome = ClaimOutcome::refuted;
+  } else if (holds > 0 && fails > 0) {
+    finding.outcome = ClaimOutcome::depends;
+    finding.depends_on = "the model";
+  }
 }
 
 }  // namespace headwise

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "headwise/core/error.h"
@@ -70,6 +71,16 @@ std::optional<ConfidenceInterval> Estimate::interval() const {
   return ConfidenceInterval{value - reach, value + reach};
 }
 
+double Estimate::lower_bound(double alpha) const {
+  if (n < 2) return -std::numeric_limits<double>::infinity();
+  return value - student_quantile(1 - alpha, static_cast<double>(n - 1)) * error;
+}
+
+double Estimate::upper_bound(double alpha) const {
+  if (n < 2) return std::numeric_limits<double>::infinity();
+  return value + student_quantile(1 - alpha, static_cast<double>(n - 1)) * error;
+}
+
 double Estimate::p_above(double threshold) const {
   if (n < 2) return 1;
   if (error == 0) return value > threshold ? 0 : 1;
@@ -130,6 +141,12 @@ std::vector<double> holm(std::span<const double> p) {
     corrected[order[rank]] = least;
   }
   return corrected;
+}
+
+std::vector<double> holm(std::span<const ClaimTest> family) {
+  std::vector<double> p;
+  for (const ClaimTest& test : family) p.push_back(test.p);
+  return holm(p);
 }
 
 ConfidenceInterval share_interval(int64_t count, int64_t n) {

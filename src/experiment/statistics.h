@@ -25,12 +25,18 @@ struct Estimate {
 
   /// 95 %, Student's t; none of fewer than two samples.
   std::optional<ConfidenceInterval> interval() const;
+  /// The one-sided bounds that miss with probability alpha.
+  double lower_bound(double alpha) const;
+  double upper_bound(double alpha) const;
   /// p of the one-sided test that the true value is not above, or not below, a threshold. 1 of
   /// fewer than two samples.
   double p_above(double threshold) const;
   double p_below(double threshold) const;
   /// Two-sided, that it is not 0.
   double p_not_zero() const;
+
+  /// In another unit: a share of `scale`.
+  Estimate over(double scale) const { return {value / scale, error / scale, n}; }
 };
 
 /// The mean of samples.
@@ -46,6 +52,9 @@ double binomial_tail(int64_t successes, int64_t n, double probability);
 
 /// Corrected p values in the order of the given ones (Holm 1979).
 std::vector<double> holm(std::span<const double> p);
+
+/// Those of a family of tests.
+std::vector<double> holm(std::span<const ClaimTest> family);
 
 /// Wilson's 95 % interval of a share.
 ConfidenceInterval share_interval(int64_t count, int64_t n);

@@ -49,7 +49,7 @@ TEST(ExperimentStatistics, HolmStepsDown) {
   EXPECT_NEAR(corrected[0], 0.03, 1e-15);
   EXPECT_NEAR(corrected[2], 0.06, 1e-15);
   EXPECT_NEAR(corrected[1], 0.06, 1e-15);  // never below one that comes before it
-  EXPECT_TRUE(holm({}).empty());
+  EXPECT_TRUE(holm(std::vector<double>()).empty());
 }
 
 TEST(ExperimentStatistics, HolmKeepsTheFamilyAtItsLevel) {

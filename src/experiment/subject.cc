@@ -142,15 +142,19 @@ nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context
   return result;
 }
 
-std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+std::vector<ExperimentTrial> subject_trials(const nlohmann::json& settings,
+                                            const SubjectTrial& run) {
   std::vector<ExperimentTrial> trials;
   for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return ablate_single_heads(subject, context);
-         }});
+    trials.push_back({.name = subject.name,
+                      .model = subject.model,
+                      .run = [=](TrialContext& context) { return run(subject, context); }});
   }
   return trials;
+}
+
+std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings) {
+  return subject_trials(settings, ablate_single_heads);
 }
 
 Evidence measure_heads(const Model& model, const EvaluationSet& set, const MeasureSelection& names,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -67,7 +68,10 @@ class HeadLosses {
 /// changes are shares of: the loss, or 1 for fidelity, which is 0 for the model itself. Layers are
 /// the depths of the heads.
 nlohmann::json ablate_single_heads(const Subject& subject, TrialContext& context);
-/// One such trial per subject.
+/// One trial per subject: that one, or another.
+using SubjectTrial = std::function<nlohmann::json(const Subject&, TrialContext&)>;
+std::vector<ExperimentTrial> subject_trials(const nlohmann::json& settings,
+                                            const SubjectTrial& run);
 std::vector<ExperimentTrial> single_head_trials(const nlohmann::json& settings);
 
 /// Measures of all heads on these examples: names of docs/measures.md.

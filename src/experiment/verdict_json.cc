@@ -9,6 +9,7 @@
 #include "headwise/core/error.h"
 #include "headwise/experiment/experiment.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 
 namespace headwise {
 namespace {
@@ -70,7 +71,7 @@ std::string to_json(const ClaimVerdict& verdict) {
                  {"started", verdict.started},
                  {"version", verdict.version},
                  {"used", verdict.used}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 1);
 }
 
 ClaimVerdict claim_verdict_from_json(std::string_view text, const std::string& where) {

@@ -9,6 +9,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "headwise/judge/judge.h"
 #include "headwise/model/model.h"
 #include "io/stage_file.h"
@@ -339,7 +340,7 @@ std::string to_json(const Verdict& verdict) {
   for (const LayerVerdict& layer : verdict.layers) json["layers"].push_back(json_of(layer));
   json["rankings"] = verdict.rankings;
   json["correlation"] = verdict.correlation;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 Verdict verdict_from_json(std::string_view text, const std::string& where) {

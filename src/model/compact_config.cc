@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "io/file.h"
 #include "model/config_heads.h"
 #include "model/families/family.h"
@@ -99,7 +100,7 @@ std::string compact_config(const std::string& config_json, const ModelConfig& co
     const Json map = auto_map(config);
     for (const auto& [name, entry] : map.items()) json["auto_map"][name] = entry;
   }
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 std::string auto_class(const std::string& config_json) {
@@ -130,7 +131,7 @@ std::string without_modeling(const std::string& config_json) {
     json["auto_map"] = others;
     if (others.empty()) json.erase("auto_map");
   }
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 void write_config(const std::string& config_json, const std::filesystem::path& folder) {

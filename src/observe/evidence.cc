@@ -10,6 +10,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "io/stage_file.h"
 
 namespace headwise {
@@ -391,7 +392,7 @@ std::string to_json(const Evidence& evidence) {
   }
   if (evidence.loss) json["loss"] = json_of(*evidence.loss);
   if (evidence.held_out) json["held_out"] = json_of(*evidence.held_out);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 Evidence evidence_from_json(std::string_view text, const std::string& where) {

@@ -200,6 +200,18 @@ void check_same_tokens(const Tokenizer& a, const Tokenizer& b, const std::string
   }
 }
 
+void check_same_tokens(const Model& a, const Model& b) {
+  const std::string where = b.folder().string();
+  if (a.tokenizer() != nullptr && b.tokenizer() != nullptr) {
+    check_same_tokens(*a.tokenizer(), *b.tokenizer(), where);
+  } else if (a.config().vocabulary != b.config().vocabulary) {
+    throw Error({.what = "the models do not have the same tokens",
+                 .where = where,
+                 .got = fmt::format("{} tokens", b.config().vocabulary),
+                 .expected = fmt::format("{}", a.config().vocabulary)});
+  }
+}
+
 ObservedCorpus random_corpus(const ModelConfig& config, uint64_t seed) {
   ObservedCorpus corpus{.name = "random tokens"};
   RepeatedSequences sequences = repeated_sequences(config, nullptr, seed);

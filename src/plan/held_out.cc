@@ -1,6 +1,7 @@
 // What a plan costs, as JSON and back.
 #include "headwise/plan/held_out.h"
 
+#include "headwise/io/json_text.h"
 #include "plan/held_out_json.h"
 
 namespace headwise {
@@ -49,7 +50,7 @@ std::string to_json(const HeldOut& held_out) {
       json["score"]["name"] = held_out.score_name;
     }
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 HeldOut held_out_from(const JsonObject& json) {

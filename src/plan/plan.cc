@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "io/stage_file.h"
 #include "plan/held_out_json.h"
 
@@ -46,7 +47,7 @@ std::string to_json(const Plan& plan) {
       curve.push_back(std::move(entry));
     }
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 Plan plan_from_json(std::string_view text, const std::string& where) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "headwise/core/grouped.h"
+#include "headwise/io/json_text.h"
 #include "headwise/observe/observe.h"
 #include "headwise/prune/prune.h"
 
@@ -125,7 +126,7 @@ std::string to_json(const PruneReport& report) {
                    {"texts", report.proof.texts},
                    {"tokens", report.proof.tokens},
                    {"random_ids", report.proof.random_ids}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2);
 }
 
 }  // namespace headwise

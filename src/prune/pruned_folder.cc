@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "headwise/io/tensor_file.h"
 #include "io/file.h"
 #include "io/from_float.h"
@@ -108,7 +109,7 @@ class PrunedTensors {
     if (files_.files().size() < 2 && !is_there(pruning_.model.folder() / kIndex)) return;
     const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
                                           {"weight_map", where}};
-    write_file_whole(to / kIndex, index.dump(2) + "\n");
+    write_file_whole(to / kIndex, json_text(index, 2));
   }
 
  private:

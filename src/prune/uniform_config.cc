@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "model/compact_config.h"
 #include "model/families/family.h"
 #include "model/head_tensors.h"
@@ -81,7 +82,7 @@ std::string uniform_config(const std::string& compact_json, const ModelConfig& c
   if (compact.relative.buckets > 0) check_same_heads(compact, sites);
   family.write_uniform(json, compact, {std::ssize(first.heads), first.kv_heads, first.head_dim});
   json.erase("pruned_heads");
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 }  // namespace headwise

@@ -1,12 +1,14 @@
 // Chooses a few texts that people can take in, and keeps what heads attend to in them.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "headwise/io/json_text.h"
+#include "headwise/model/head_arrays.h"
 #include "headwise/report/report.h"
-#include "report/head_maps.h"
+#include "text/base64.h"
 
 namespace headwise {
 namespace {
@@ -45,29 +47,40 @@ OrderedJson special_of(const Tokenizer* tokenizer, const std::vector<int32_t>& i
 
 }  // namespace
 
+std::string encode_weights(std::span<const float> weights) {
+  std::string bytes;
+  bytes.reserve(weights.size());
+  for (const float weight : weights) {
+    bytes.push_back(static_cast<char>(std::lround(255 * std::clamp(weight, 0.f, 1.f))));
+  }
+  return text::encode_base64(bytes);
+}
+
 std::string sample_maps(const Model& model, const ObservedCorpus& corpus) {
   const Tokenizer* const tokenizer = model.tokenizer();
   OrderedJson samples = OrderedJson::array();
   for (const ObservedText* text : chosen(corpus)) {
-    HeadMaps maps;
+    HeadRecorder recorder(model, model.find_heads("all"), HeadArrayKind::maps);
     TokenBatch source, target;
     source.add(text->ids, text->types);
     OrderedJson sample = {{"tokens", tokens_of(tokenizer, text->ids)},
                           {"special", special_of(tokenizer, text->ids)}};
     if (text->decoder_ids.empty()) {
-      (void)model.forward(source, {.observer = &maps});
+      (void)model.forward(source, {.observer = &recorder});
     } else {
       target.add(text->decoder_ids);
-      (void)model.forward(source, target, {.observer = &maps});
+      (void)model.forward(source, target, {.observer = &recorder});
       sample["target_tokens"] = tokens_of(tokenizer, text->decoder_ids);
       sample["target_special"] = special_of(tokenizer, text->decoder_ids);
     }
-    sample["maps"] = std::move(maps.json);
+    OrderedJson& maps = sample["maps"] = OrderedJson::object();
+    for (const HeadArray& map : recorder.arrays) {
+      maps[map.name] = {
+          {"rows", map.rows}, {"columns", map.columns}, {"data", encode_weights(map.values)}};
+    }
     samples.push_back(std::move(sample));
   }
-  return OrderedJson{{"schema", 1}, {"samples", std::move(samples)}}.dump(
-             -1, ' ', false, OrderedJson::error_handler_t::replace) +
-         "\n";
+  return json_text({{"schema", 1}, {"samples", std::move(samples)}});
 }
 
 }  // namespace headwise

@@ -12,12 +12,14 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "headwise/judge/category_groups.h"
 #include "headwise/judge/judge.h"
 #include "headwise/observe/text_data.h"
 #include "headwise/plan/follow_plan.h"
 #include "headwise/plan/support.h"
 #include "headwise/report/report.h"
+#include "headwise/text/lines.h"
 #include "headwise/text/sample_text.h"
 #include "io/file.h"
 #include "io/folder_aside.h"
@@ -91,16 +93,6 @@ int64_t scored_examples(const EvaluationSet& set) {
                          [](int32_t label) { return label != kIgnoreIndex; });
   }
   return count;
-}
-
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 bool is_empty(const ObserveData& data) {
@@ -528,7 +520,7 @@ class StudyRun {
     for (const StudyStage& stage : study_.stages) {
       json["stages"].push_back({{"name", stage.name}, {"seconds", stage.seconds}});
     }
-    write(kStudyPart, json.dump() + "\n");
+    write(kStudyPart, json_text(json));
     write(kEvidencePart, to_json(evidence));
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "headwise/core/parallel.h"
+#include "headwise/io/json_text.h"
 #include "headwise/kernels/simd.h"
 #include "headwise/study/study.h"
 #include "report/page.h"
@@ -105,7 +106,7 @@ std::string to_json(const Study& study, const StudyOptions& options) {
     json["stages"].push_back(
         {{"name", stage.name}, {"seconds", stage.seconds}, {"passes", stage.passes}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2);
 }
 
 }  // namespace headwise

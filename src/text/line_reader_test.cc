@@ -34,7 +34,7 @@ std::string gzip(std::string_view text) {
   return out;
 }
 
-std::vector<std::string> lines_of(const fs::path& path) {
+std::vector<std::string> lines_of_file(const fs::path& path) {
   LineReader reader(path);
   std::vector<std::string> lines;
   for (std::string_view line; reader.next(line);) lines.emplace_back(line);
@@ -45,8 +45,8 @@ std::vector<std::string> lines_of(const fs::path& path) {
 TEST(LineReader, CutsAtLineEnds) {
   const TemporaryFolder folder;
   const auto lines = [&](std::string_view text) {
-    const auto plain = lines_of(folder.write("a", text));
-    EXPECT_EQ(lines_of(folder.write("a", gzip(text))), plain) << "the same from gzip";
+    const auto plain = lines_of_file(folder.write("a", text));
+    EXPECT_EQ(lines_of_file(folder.write("a", gzip(text))), plain) << "the same from gzip";
     return plain;
   };
   EXPECT_THAT(lines(""), IsEmpty());
@@ -66,13 +66,13 @@ TEST(LineReader, ReadsMoreThanItsBufferHolds) {
     expected.push_back(std::to_string(i) + std::string(static_cast<size_t>(i) * 1000, 'x'));
     text += expected.back() + '\n';
   }
-  EXPECT_EQ(lines_of(folder.write("a", text)), expected);
-  EXPECT_EQ(lines_of(folder.write("a.gz", gzip(text))), expected);
+  EXPECT_EQ(lines_of_file(folder.write("a", text)), expected);
+  EXPECT_EQ(lines_of_file(folder.write("a.gz", gzip(text))), expected);
 }
 
 TEST(LineReader, ReadsGzipMembersOneAfterTheOther) {
   const TemporaryFolder folder;
-  EXPECT_THAT(lines_of(folder.write("a", gzip("one\ntw") + gzip("") + gzip("o\n"))),
+  EXPECT_THAT(lines_of_file(folder.write("a", gzip("one\ntw") + gzip("") + gzip("o\n"))),
               ElementsAre("one", "two"));
 }
 
@@ -83,16 +83,17 @@ TEST(LineReader, RefusesBrokenGzip) {
   const std::string whole = gzip(text);
   for (const size_t size : {size_t{2}, size_t{9}, size_t{30}, whole.size() / 2, whole.size() - 1}) {
     const fs::path file = folder.write("cut", whole.substr(0, size));
-    const auto error = error_of([&] { lines_of(file); });
+    const auto error = error_of([&] { lines_of_file(file); });
     EXPECT_EQ(error.what, "gzip: the file ends too soon");
     EXPECT_THAT(error.where, HasSubstr(file.string() + ", byte"));
   }
   for (const size_t at : {size_t{2}, whole.size() / 2, whole.size() - 6}) {
     std::string broken = whole;
     broken[at] = static_cast<char>(broken[at] ^ 0x55);
-    EXPECT_EQ(error_of([&] { lines_of(folder.write("broken", broken)); }).what, "gzip: broken");
+    EXPECT_EQ(error_of([&] { lines_of_file(folder.write("broken", broken)); }).what,
+              "gzip: broken");
   }
-  EXPECT_EQ(error_of([&] { lines_of(folder.write("more", whole + "garbage")); }).what,
+  EXPECT_EQ(error_of([&] { lines_of_file(folder.write("more", whole + "garbage")); }).what,
             "gzip: broken");
 }
 
@@ -100,8 +101,8 @@ TEST(LineReader, RefusesWhatIsNoText) {
   const TemporaryFolder folder;
   const auto error = [&](std::string_view text) {
     const fs::path file = folder.write("a.txt", text);
-    const auto found = error_of([&] { lines_of(file); });
-    EXPECT_EQ(error_of([&] { lines_of(folder.write("a.txt", gzip(text))); }).got, found.got);
+    const auto found = error_of([&] { lines_of_file(file); });
+    EXPECT_EQ(error_of([&] { lines_of_file(folder.write("a.txt", gzip(text))); }).got, found.got);
     EXPECT_EQ(found.where.substr(0, file.string().size()), file.string());
     return found.what + found.where.substr(file.string().size()) + ": " + found.got;
   };
@@ -116,18 +117,18 @@ TEST(LineReader, RefusesWhatIsNoText) {
 TEST(LineReader, RefusesALineWithoutEnd) {
   const TemporaryFolder folder;
   const std::string longest(kLongestLine, 'x');
-  EXPECT_EQ(lines_of(folder.write("a", longest + "\n")).size(), 1u);
-  const auto error = error_of([&] { lines_of(folder.write("a", "1\n" + longest + "x\n")); });
+  EXPECT_EQ(lines_of_file(folder.write("a", longest + "\n")).size(), 1u);
+  const auto error = error_of([&] { lines_of_file(folder.write("a", "1\n" + longest + "x\n")); });
   EXPECT_EQ(error.what, "text: a line is too long");
   EXPECT_THAT(error.where, HasSubstr(", line 2"));
 }
 
 TEST(LineReader, RefusesWhatIsNoRegularFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(error_of([&] { lines_of(folder.path()); }).got, "a directory");
-  EXPECT_EQ(error_of([&] { lines_of(folder.path() / "none"); }).got, "no such file");
+  EXPECT_EQ(error_of([&] { lines_of_file(folder.path()); }).got, "a directory");
+  EXPECT_EQ(error_of([&] { lines_of_file(folder.path() / "none"); }).got, "no such file");
   ASSERT_EQ(::mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(error_of([&] { lines_of(folder.path() / "pipe"); }).got, "a pipe");
+  EXPECT_EQ(error_of([&] { lines_of_file(folder.path() / "pipe"); }).got, "a pipe");
 }
 
 }  // namespace

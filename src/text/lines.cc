@@ -8,6 +8,18 @@
 
 namespace headwise {
 
+std::vector<std::string> lines_of(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::vector<std::string> read_lines(const std::filesystem::path& file, InvalidUtf8 invalid) {
   LineReader reader(file, invalid);
   std::vector<std::string> lines;

@@ -19,5 +19,13 @@ TEST(ReadLines, ReadsAllLinesOfAFile) {
   EXPECT_THROW(read_lines(folder.path() / "d"), Error);
 }
 
+TEST(LinesOf, AreWithoutTheirEndsAndTheMark) {
+  EXPECT_THAT(lines_of(""), testing::IsEmpty());
+  EXPECT_THAT(lines_of("a"), testing::ElementsAre("a"));
+  EXPECT_THAT(lines_of("\xEF\xBB\xBF"
+                       "a\r\n\nb\n"),
+              testing::ElementsAre("a", "", "b"));
+}
+
 }  // namespace
 }  // namespace headwise

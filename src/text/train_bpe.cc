@@ -10,6 +10,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "io/file.h"
 #include "text/bpe_merges.h"
 #include "text/byte_alphabet.h"
@@ -148,7 +149,7 @@ OrderedJson config_of(const BpeSettings& settings) {
 }
 
 void write_json(const std::filesystem::path& file, const OrderedJson& json) {
-  write_file_whole(file, json.dump(2) + "\n");
+  write_file_whole(file, json_text(json, 2));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "model/families/family.h"
 
 namespace headwise {
@@ -52,7 +53,7 @@ Adapted adapt_config(const std::string& text, const std::string& where, const Mo
     set_labels(json, labels);
     json["problem_type"] = what.regression ? "regression" : "single_label_classification";
   }
-  Adapted adapted{.json = json.dump(2) + "\n",
+  Adapted adapted{.json = json_text(json, 2),
                   .fresh = other_task || labels.size() != saved.labels.size() || other_problem};
   adapted.config = parse_config(adapted.json, where, options);
   return adapted;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "model/config_fields.h"
 #include "model/config_heads.h"
 #include "model/families/family.h"
@@ -424,7 +425,7 @@ std::string scratch_config(const ScratchSettings& settings, const ScratchContext
   if (config.contains("headwise")) {
     config["model_type"] = std::string(kHeadwisePrefix) + settings.architecture;
   }
-  return config.dump(2) + "\n";
+  return json_text(config, 2);
 }
 
 }  // namespace headwise

@@ -11,6 +11,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "io/file.h"
 #include "train/scratch.h"
 
@@ -220,7 +221,7 @@ std::string with_absolute_paths(json settings, const TrainSettings& read) {
             ? json{{"source", files->files[0].string()}, {"target", files->files[1].string()}}
             : as_json(files->files);
   }
-  return settings.dump(2) + "\n";
+  return json_text(settings, 2);
 }
 
 void read_model(const JsonObject& object, const fs::path& folder, TrainSettings& settings) {

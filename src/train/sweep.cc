@@ -11,6 +11,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "train/train_folder.h"
@@ -122,7 +123,7 @@ std::string manifest_of(const Trial& trial) {
   }
   manifest["seed"] = trial.settings.seed;
   manifest["settings"] = ordered_json::parse(trial.settings.identity);
-  return manifest.dump(2) + "\n";
+  return json_text(manifest, 2);
 }
 
 /// What a trial that is done has given; nothing of others. Throws Error if the folder has something

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/grouped.h"
+#include "headwise/io/json_text.h"
 #include "headwise/train/sweep.h"
 
 namespace headwise {
@@ -87,7 +88,7 @@ std::string to_json(const SweepTable& table) {
     one["qk_rank"] = as_json(row.qk_rank);
     rows.push_back(std::move(one));
   }
-  return ordered_json{{"rows", rows}}.dump(2) + "\n";
+  return json_text({{"rows", rows}}, 2);
 }
 
 std::string to_text(const SweepTable& table) {

@@ -7,6 +7,7 @@
 
 #include "headwise/core/error.h"
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "headwise/train/trainer.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
@@ -111,7 +112,7 @@ bool is_unused(const fs::path& folder) { return has_only(folder, ""); }
 void write_settings(const TrainSettings& settings, const fs::path& folder) {
   ordered_json effective = ordered_json::parse(settings.text);
   effective["seed"] = settings.seed;
-  write_file_whole(folder / "settings.json", effective.dump(2) + "\n");
+  write_file_whole(folder / "settings.json", json_text(effective, 2));
 }
 
 TrainFolder::TrainFolder(const fs::path& folder, const TrainSettings& settings, bool resume)

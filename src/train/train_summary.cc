@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "headwise/core/parallel.h"
+#include "headwise/io/json_text.h"
 #include "headwise/kernels/simd.h"
 #include "headwise/model/model.h"
 #include "headwise/train/trainer.h"
@@ -71,7 +72,7 @@ std::string to_json(const TrainSummary& summary, const TrainSettings& settings) 
                               {"head_dim", site.head_dim},
                               {"value_dim", site.value_dim}});
   }
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 }  // namespace headwise

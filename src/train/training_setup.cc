@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "headwise/core/error.h"
+#include "headwise/io/json_text.h"
 #include "headwise/io/model_folder.h"
 #include "headwise/kernels/simd.h"
 #include "io/file.h"
@@ -112,7 +113,7 @@ void write_generation(const ModelConfig& config, const TrainSettings& settings,
     options["num_beams"] = settings.evaluate.beam;
     options["max_length"] = config.max_positions;
   }
-  write_file_whole(folder / "generation_config.json", options.dump(2) + "\n");
+  write_file_whole(folder / "generation_config.json", json_text(options, 2));
 }
 
 class DataReader {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "headwise/io/json.h"
+#include "headwise/io/json_text.h"
 #include "headwise/model/head_ranks.h"
 #include "headwise/model/model.h"
 #include "io/file.h"
@@ -59,7 +60,7 @@ void write_measures(const fs::path& file, const fs::path& folder, int64_t length
     }
   }
   if (learned > 0) measures["qk_rank_mean"] = sum / learned;
-  write_file_whole(file, measures.dump(2) + "\n");
+  write_file_whole(file, json_text(measures, 2));
 }
 
 /// The 97.5 % quantile of Student's t.

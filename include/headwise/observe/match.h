@@ -55,5 +55,7 @@ ObservedCorpus random_corpus(const ModelConfig& config, uint64_t seed);
 
 /// Throws Error unless every id is the same token for both; `where` names the second one.
 void check_same_tokens(const Tokenizer& a, const Tokenizer& b, const std::string& where);
+/// The same of two models, as far as that is known: without tokenizers, of the number of tokens.
+void check_same_tokens(const Model& a, const Model& b);
 
 }  // namespace headwise

@@ -9,10 +9,12 @@
 
 namespace headwise {
 
+/// The lines of a text, without their ends, \n or \r\n, and without a byte order mark.
+std::vector<std::string> lines_of(std::string_view text);
+
 enum class InvalidUtf8 { refuse, keep };
 
-/// Without their ends, \n or \r\n, and without a byte order mark. The file may be gzip. Throws
-/// Error for what is no text, with the line.
+/// Those of a file, which may be gzip. Throws Error for what is no text, with the line.
 std::vector<std::string> read_lines(const std::filesystem::path& file,
                                     InvalidUtf8 invalid = InvalidUtf8::refuse);
 

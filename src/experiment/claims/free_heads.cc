@@ -63,14 +63,9 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
 }
 
 std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return run(settings, subject, context);
-         }});
-  }
-  return trials;
+  return subject_trials(settings, [=](const Subject& subject, TrialContext& context) {
+    return run(settings, subject, context);
+  });
 }
 
 Finding judge(const json& settings, const TrialResults& results) {
@@ -89,16 +84,15 @@ Finding judge(const json& settings, const TrialResults& results) {
     const json& result = results.at(subject.name);
     const double scale = result.at("scale");
     const std::vector<Estimate> by_gradient = estimates_from(result.at("orders").at("gradient"));
-    const Estimate& change = by_gradient.at(at);
+    const Estimate change = by_gradient.at(at).over(scale);
     for (const bool free : {true, false}) {
-      ClaimTest& test = finding.family.emplace_back(
+      finding.family.emplace_back(
           ClaimTest{.name = fmt::format("{}: {:.0f} % cost {} than {:.2g} %", subject.name,
                                         100 * claimed, free ? "less" : "more", 100 * little),
-                    .figure = change.value / scale,
+                    .figure = change.value,
                     .interval = change.interval(),
                     .n = change.n,
-                    .p = free ? change.p_below(little * scale) : change.p_above(little * scale)});
-      test.interval = {test.interval->low / scale, test.interval->high / scale};
+                    .p = free ? change.p_below(little) : change.p_above(little)});
     }
     // The largest share up to which every measured one costs little, each bound by itself.
     double free_share = 0, random_free = 0;
@@ -118,12 +112,10 @@ Finding judge(const json& settings, const TrialResults& results) {
     }
     const auto by_ablation = estimates_from(result.at("orders").at("ablation_zero"));
     words.push_back(fmt::format("{} {:+.2g} % (ablation {:+.2g} %, random {:+.2g} %)",
-                                subject.model, 100 * change.value / scale,
+                                subject.model, 100 * change.value,
                                 100 * by_ablation.at(at).value / scale, 100 * random_free));
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   int64_t free = 0, costly = 0;
   for (size_t t = 0; t < corrected.size(); t += 2) {
     free += corrected[t] < 0.05;
@@ -138,14 +130,7 @@ Finding judge(const json& settings, const TrialResults& results) {
       "% in {} "
       "of {} models and more in {} (corrected p < 0.05).",
       100 * claimed, fmt::join(words, "; "), 100 * little, free, mean.n, costly);
-  if (free == mean.n) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (costly == mean.n) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (free > 0 && costly > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = "the model";
-  }
+  decide_over_models(free, costly, mean.n, finding);
   return finding;
 }
 

@@ -96,14 +96,9 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
 }
 
 std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return run(settings, subject, context);
-         }});
-  }
-  return trials;
+  return subject_trials(settings, [=](const Subject& subject, TrialContext& context) {
+    return run(settings, subject, context);
+  });
 }
 
 Finding judge(const json& settings, const TrialResults& results) {
@@ -162,9 +157,7 @@ Finding judge(const json& settings, const TrialResults& results) {
     }
     noise_words.push_back(fmt::format("{:.2g}", noise / cost));
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   int64_t graceful = 0, steeper = 0;
   for (size_t t = 0; t < corrected.size(); t += 2) {
     graceful += corrected[t] < 0.05;
@@ -181,14 +174,7 @@ Finding judge(const json& settings, const TrialResults& results) {
       "costs {} "
       "times its ablation, summed over heads.",
       fmt::join(words, "; "), steep, graceful, mean.n, steeper, fmt::join(noise_words, ", "));
-  if (graceful == mean.n) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (steeper == mean.n) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (graceful > 0 && steeper > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = "the model";
-  }
+  decide_over_models(graceful, steeper, mean.n, finding);
   return finding;
 }
 

@@ -157,9 +157,7 @@ Finding judge(const json& settings, const TrialResults& results) {
   const Estimate norm =
       paired_difference(mean_regret["contribution_norm"], mean_regret["mass_first"]);
   add_test("contribution_norm is better than mass_first", norm, norm.p_below(0));
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   finding.figure = difference.value;
   finding.interval = difference.interval();
   finding.n = difference.n;

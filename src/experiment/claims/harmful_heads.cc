@@ -1,7 +1,9 @@
 // Whether some heads do harm: chosen on one half of the data, tested on the other.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,106 +47,96 @@ json run(const Subject& subject, TrialContext& context) {
   return result;
 }
 
-std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back({.name = subject.name,
-                      .model = subject.model,
-                      .run = [=](TrialContext& context) { return run(subject, context); }});
-  }
-  return trials;
-}
+std::vector<ExperimentTrial> trials(const json& settings) { return subject_trials(settings, run); }
 
 Finding judge(const json& settings, const TrialResults& results) {
   Finding finding{.figure_name =
-                      "of the heads that look harmful on one half are harmful on the "
-                      "other"};
-  struct Candidate {
-    std::string subject;
-    double loss;
+                      "of the heads that look harmful on one half are harmful on the other"};
+  finding.plot = {.title = "Heads that look harmful on one half of the data",
+                  .x_label = "change of the loss on the half that chose, %",
+                  .y_label = "on the other half, %",
+                  .y_marks = {0, -100 * kMatters}};
+  struct Model {
+    std::string name{}, domain{};
+    double least = 0;     // the lowest simultaneous bound of a change, a share of the loss
+    double together = 0;  // the change without all that looked harmful, mean of both halves
+    int64_t harmful = 0;
   };
-  std::vector<Candidate> candidates;
-  std::map<std::string, double> bound;  // the most that the loss may fall without any head
-  Plot& plot = finding.plot;
-  plot = {.title = "Heads that look harmful on one half of the data",
-          .x_label = "change of the loss on the half that chose, % of the loss",
-          .y_label = "on the other half, %",
-          .y_marks = {0}};
+  std::vector<Model> models;
+  std::vector<size_t> model_of;  // by test
   for (const json& json_subject : settings.at("subjects")) {
     const Subject subject = subject_of(json_subject);
     const json& result = results.at(subject.name);
     const double loss = result.at("loss");
-    // For fidelity the loss of the model itself is 0.
-    PlotSeries& series = plot.series.emplace_back(PlotSeries{.name = subject.name});
-    double& least = bound[subject.name];
+    Model& model = models.emplace_back(
+        Model{.name = subject.name, .domain = json_subject.at("domain").get<std::string>()});
+    PlotSeries& series = finding.plot.series.emplace_back(PlotSeries{.name = subject.name});
     for (const int half : {0, 1}) {
       const std::vector<Estimate> choose = estimates_from(result.at("changes").at(half));
       const std::vector<Estimate> test = estimates_from(result.at("changes").at(1 - half));
       for (const int64_t h : chosen(choose)) {
-        candidates.push_back({subject.name, loss});
+        const Estimate change = test[h].over(loss);
         finding.family.push_back(
             {.name = fmt::format("{} {}, tested on half {}", subject.name,
                                  result.at("heads").at(h).get<std::string>(), 2 - half),
-             .figure = test[h].value / loss,
-             .interval = test[h].interval(),
-             .n = test[h].n,
-             .p = test[h].p_below(0)});
-        auto& interval = finding.family.back().interval;
-        if (interval) interval = {interval->low / loss, interval->high / loss};
+             .figure = change.value,
+             .interval = change.interval(),
+             .n = change.n,
+             .p = change.p_below(0)});
+        model_of.push_back(models.size() - 1);
         series.points.push_back({.x = 100 * choose[h].value / loss,
-                                 .y = 100 * test[h].value / loss,
-                                 .low = 100 * interval->low,
-                                 .high = 100 * interval->high});
+                                 .y = 100 * change.value,
+                                 .low = 100 * change.interval()->low,
+                                 .high = 100 * change.interval()->high});
       }
-      // Simultaneous over all heads of the half (Bonferroni), one-sided.
       for (const Estimate& change : test) {
-        const double reach = student_quantile(1 - kDecides / static_cast<double>(test.size()),
-                                              static_cast<double>(change.n - 1)) *
-                             change.error;
-        least = std::min(least, (change.value - reach) / loss);
+        const double bound = change.lower_bound(kDecides / static_cast<double>(test.size()));
+        model.least = std::min(model.least, bound / loss);
+      }
+      const json& together = result.at("together").at(half);
+      if (!together.is_null()) {
+        model.together += estimates_from(together).at(0).value / loss / 2;
       }
     }
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
-  std::map<std::string, int64_t> harmful;
-  int64_t all = 0;
-  for (size_t c = 0; c < candidates.size(); ++c) {
-    if (corrected[c] >= kDecides || finding.family[c].figure > -kMatters) continue;
-    ++harmful[candidates[c].subject];
-    ++all;
+  const std::vector<double> corrected = holm(finding.family);
+  int64_t harmful = 0;
+  for (size_t t = 0; t < corrected.size(); ++t) {
+    if (corrected[t] >= kDecides || finding.family[t].figure > -kMatters) continue;
+    ++models[model_of[t]].harmful;
+    ++harmful;
   }
-  std::vector<std::string> with, without, open;
+  int64_t with = 0, without = 0;
   std::set<std::string> domains_with, domains_without;
-  for (const json& subject : settings.at("subjects")) {
-    const std::string name = subject_of(subject).name, domain = subject.at("domain");
-    (harmful.contains(name) ? with : bound[name] > -kNone ? without : open).push_back(name);
-    if (harmful.contains(name)) domains_with.insert(domain);
-    if (!harmful.contains(name) && bound[name] > -kNone) domains_without.insert(domain);
+  std::vector<std::string> together;
+  for (const Model& model : models) {
+    together.push_back(fmt::format("{} {:+.2g} %", model.name, 100 * model.together));
+    if (model.harmful > 0) {
+      ++with;
+      domains_with.insert(model.domain);
+    } else if (model.least > -kNone) {
+      ++without;
+      domains_without.insert(model.domain);
+    }
   }
-  finding.n = std::ssize(candidates);
-  if (finding.n > 0) {
-    finding.figure = static_cast<double>(all) / static_cast<double>(finding.n);
-    finding.interval = share_interval(all, finding.n);
+  const auto all = std::ssize(models), tested = std::ssize(corrected);
+  finding.n = tested;
+  if (tested > 0) {
+    finding.figure = static_cast<double>(harmful) / static_cast<double>(tested);
+    finding.interval = share_interval(harmful, tested);
   }
-  const auto subjects = std::ssize(bound);
   finding.why = fmt::format(
       "{} heads looked harmful on one half, {} of them are on the other (corrected p < 0.05, the "
-      "loss falls by 0.2 % or more). {} of {} models on data have such heads, {} have none whose "
-      "removal gains 0.5 %, {} are open.",
-      finding.n, all, with.size(), subjects, without.size(), open.size());
-  if (std::ssize(with) == subjects) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (std::ssize(without) == subjects) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (!with.empty() && !without.empty()) {
-    finding.outcome = ClaimOutcome::depends;
-    const bool by_domain = open.empty() && domains_with.size() == 1 &&
-                           domains_without.size() == 1 && domains_with != domains_without;
-    finding.depends_on = by_domain
-                             ? "whether the data are of the domain that the model was trained on"
-                             : "the model and the data";
+      "loss falls by 0.2 % or more). Of {} models on data {} have such heads, {} have none whose "
+      "removal gains 0.5 %. Without all heads that looked harmful on one half the loss on the "
+      "other changes by: {}.",
+      tested, harmful, all, with, without, fmt::join(together, ", "));
+  decide_over_models(with, without, all, finding);
+  const bool by_domain = with + without == all && domains_with.size() == 1 &&
+                         domains_without.size() == 1 && domains_with != domains_without;
+  if (finding.outcome == ClaimOutcome::depends) {
+    finding.depends_on = by_domain ? "whether the data are of the domain that it was trained on"
+                                   : "the model and the data";
   }
   return finding;
 }

@@ -68,14 +68,9 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
 }
 
 std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return run(settings, subject, context);
-         }});
-  }
-  return trials;
+  return subject_trials(settings, [=](const Subject& subject, TrialContext& context) {
+    return run(settings, subject, context);
+  });
 }
 
 Finding judge(const json& settings, const TrialResults& results) {
@@ -123,9 +118,7 @@ Finding judge(const json& settings, const TrialResults& results) {
                                .high = correlation->interval.high});
     }
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   for (size_t t = 0; t < corrected.size(); ++t) {
     if (corrected[t] >= 0.05) continue;
     ++(finding.family[t].figure > 0 ? tallies[statement_of[t]].holds

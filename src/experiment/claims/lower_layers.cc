@@ -44,9 +44,7 @@ Finding judge(const json& settings, const TrialResults& results) {
                                              .high = correlation->interval.high});
     finding.plot.x_names.push_back(subject.model);
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   for (size_t t = 0; t < corrected.size(); ++t) {
     if (corrected[t] >= kAlpha) continue;
     ++(finding.family[t].figure > 0 ? rising : falling);
@@ -59,14 +57,7 @@ Finding judge(const json& settings, const TrialResults& results) {
       "Cost rises with depth in {} of {} models on data, falls in {} (corrected p < 0.05), and is "
       "flat in {} (both ends of the interval within {:.2g}).",
       rising, mean.n, falling, flat, matters);
-  if (rising == mean.n) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (falling + flat == mean.n) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (rising > 0 && falling + flat > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = "the model";
-  }
+  decide_over_models(rising, falling + flat, mean.n, finding);
   return finding;
 }
 

@@ -46,15 +46,7 @@ json run(const Subject& subject, TrialContext& context) {
   return result;
 }
 
-std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back({.name = subject.name,
-                      .model = subject.model,
-                      .run = [=](TrialContext& context) { return run(subject, context); }});
-  }
-  return trials;
-}
+std::vector<ExperimentTrial> trials(const json& settings) { return subject_trials(settings, run); }
 
 Finding judge_trials(const json& settings, const TrialResults& results) {
   const double matters = settings.at("matters");
@@ -109,9 +101,7 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
                                                    .high = seen.interval.high});
     }
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   for (size_t t = 0; t < corrected.size(); ++t) {
     if (corrected[t] >= 0.05) continue;
     if (t % 2 == 0) cheaper += finding.family[t].figure < 0;
@@ -128,14 +118,7 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
       "{:.2g} in "
       "{}; pairs that resemble each other back each other up in {} (corrected p < 0.05).",
       partners, heads, cheaper, mean.n, matters, not_cheaper, backed);
-  if (cheaper == mean.n) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (not_cheaper == mean.n) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (cheaper > 0 && not_cheaper > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = "the model";
-  }
+  decide_over_models(cheaper, not_cheaper, mean.n, finding);
   return finding;
 }
 

@@ -90,14 +90,9 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
 }
 
 std::vector<ExperimentTrial> trials(const json& settings) {
-  std::vector<ExperimentTrial> trials;
-  for (const Subject& subject : subjects_of(settings)) {
-    trials.push_back(
-        {.name = subject.name, .model = subject.model, .run = [=](TrialContext& context) {
-           return run(settings, subject, context);
-         }});
-  }
-  return trials;
+  return subject_trials(settings, [=](const Subject& subject, TrialContext& context) {
+    return run(settings, subject, context);
+  });
 }
 
 Finding judge_trials(const json& settings, const TrialResults& results) {
@@ -120,22 +115,23 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
       const auto costs = role.at("costs").get<std::vector<double>>();
       const std::span<const double> half = std::span(costs).subspan(1, halves);
       const std::span<const double> matched = std::span(costs).subspan(1 + halves + draws);
-      const auto above =
-          std::ranges::count_if(matched, [&](double cost) { return cost >= costs[0]; });
+      const Estimate matched_cost = mean_of(matched);
+      const auto n = static_cast<double>(matched.size());
+      // Of one more draw beside them.
+      const Estimate above{.value = costs[0] - matched_cost.value,
+                           .error = matched_cost.error * std::sqrt(n) * std::sqrt(1 + 1 / n),
+                           .n = matched_cost.n};
       finding.family.push_back(
           {.name = fmt::format("{} {} ({} heads)", subject.name, role.at("role").get<std::string>(),
                                role.at("heads").size()),
-           .figure = (costs[0] - mean_of(matched).value) / scale,
-           .n = std::ssize(matched),
-           .p = static_cast<double>(above + 1) / static_cast<double>(matched.size() + 1)});
+           .figure = above.value / scale,
+           .n = above.n,
+           .p = above.p_above(0)});
       roles.push_back({costs[0] / scale, mean_of(half).value / scale});
-      series.points.push_back(
-          {.x = 100 * mean_of(matched).value / scale, .y = 100 * costs[0] / scale});
+      series.points.push_back({.x = 100 * matched_cost.value / scale, .y = 100 * costs[0] / scale});
     }
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   int64_t special = 0, collapses = 0, cheaper = 0;
   for (size_t r = 0; r < roles.size(); ++r) {
     special += corrected[r] < 0.05;

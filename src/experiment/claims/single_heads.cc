@@ -35,21 +35,15 @@ Finding judge(const json& settings, const TrialResults& results) {
     int64_t cheap = 0;
     std::vector<double> sorted;
     for (size_t h = 0; h < changes.size(); ++h) {
-      const Estimate& change = changes[h];
-      const double reach = student_quantile(1 - kAlpha / static_cast<double>(changes.size()),
-                                            static_cast<double>(change.n - 1)) *
-                           change.error;
-      cheap += change.value + reach < little * scale;
-      sorted.push_back(change.value / scale);
+      const Estimate change = changes[h].over(scale);
+      cheap += change.upper_bound(kAlpha / static_cast<double>(changes.size())) < little;
+      sorted.push_back(change.value);
       finding.family.push_back(
           {.name = fmt::format("{} {}", subject.name, result.at("heads").at(h).get<std::string>()),
-           .figure = change.value / scale,
+           .figure = change.value,
            .interval = change.interval(),
            .n = change.n,
-           .p = change.p_above(little * scale)});
-      if (auto& interval = finding.family.back().interval) {
-        interval = {interval->low / scale, interval->high / scale};
-      }
+           .p = change.p_above(little)});
       subject_of_test.push_back(subjects.size());
     }
     std::ranges::sort(sorted);
@@ -64,9 +58,7 @@ Finding judge(const json& settings, const TrialResults& results) {
     heads_of.push_back(std::ssize(changes));
     cheap_of.push_back(cheap);
   }
-  std::vector<double> p;
-  for (const ClaimTest& test : finding.family) p.push_back(test.p);
-  const std::vector<double> corrected = holm(p);
+  const std::vector<double> corrected = holm(finding.family);
   std::vector<int64_t> costly_of(subjects.size());
   for (size_t t = 0; t < corrected.size(); ++t) {
     costly_of[subject_of_test[t]] += corrected[t] < kAlpha;
@@ -89,14 +81,7 @@ Finding judge(const json& settings, const TrialResults& results) {
       "(corrected p < 0.05), by model on data {}.",
       cheap, all, 100 * little, costly, fmt::join(named, ", "));
   const auto models = static_cast<int64_t>(subjects.size());
-  if (with_costly == models) {
-    finding.outcome = ClaimOutcome::refuted;
-  } else if (all_cheap == models) {
-    finding.outcome = ClaimOutcome::confirmed;
-  } else if (with_costly > 0 && all_cheap > 0) {
-    finding.outcome = ClaimOutcome::depends;
-    finding.depends_on = "the model";
-  }
+  decide_over_models(all_cheap, with_costly, models, finding);
   return finding;
 }
 
