@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -104,6 +106,22 @@ ErrorDetail usage_error_of(const CLI::App& app, const CLI::ParseError& error, ch
           .hint = suggestion(got, commands, help_command(app))};
 }
 
+/// Memory for the end. What frees and fills JSON allocates a little, and ends the program where
+/// there is nothing: the first allocation that finds none takes this.
+std::atomic<void*> reserve = nullptr;
+
+void use_reserve() {
+  void* const held = reserve.exchange(nullptr);
+  if (held == nullptr) throw std::bad_alloc();
+  std::free(held);
+}
+
+void hold_reserve() {
+  constexpr size_t kBytes = size_t{1} << 20;
+  reserve = std::malloc(kBytes);
+  std::set_new_handler(use_reserve);
+}
+
 /// Parses the command line and runs the command.
 ExitCode run(int argc, char** argv, bool json) {
   CommonOptions common{.command = command_line(argc, argv)};
@@ -159,6 +177,7 @@ ExitCode run_and_report(int argc, char** argv) {
 }  // namespace headwise::program
 
 int main(int argc, char** argv) {
+  headwise::program::hold_reserve();
   headwise::program::listen_for_interrupt();
   return headwise::program::run_and_report(argc, argv);
 }
