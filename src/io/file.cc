@@ -159,7 +159,7 @@ void make_folder(const fs::path& folder) {
   if (fs::is_directory(folder, ignored)) return;  // also made by somebody else
   throw Error({.what = "the folder cannot be made",
                .where = folder.string(),
-               .got = error ? error.message() : "a file of that name"});
+               .got = is_there(folder) ? "a file of that name" : error.message()});
 }
 
 void sync_names(const fs::path& folder) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -70,7 +71,7 @@ inline void mutate_one(MutatedJson& document, std::minstd_rand& draw) {
       break;
   }
   if (!value.is_structured() || value.empty()) return;
-  auto at = value.begin() + static_cast<std::ptrdiff_t>(draw() % value.size());
+  const auto at = std::next(value.begin(), static_cast<std::ptrdiff_t>(draw() % value.size()));
   switch (draw() % 3) {
     case 0:
       value.erase(at);
