@@ -13,6 +13,7 @@
 #include "experiment/subject.h"
 #include "headwise/observe/observe.h"
 #include "headwise/plan/support.h"
+#include "headwise/text/tokenizer.h"
 #include "headwise/text/treebank.h"
 
 namespace headwise {
@@ -23,14 +24,16 @@ using nlohmann::json;
 /// What a head's number should do with depth.
 struct Statement {
   const char* name;
+  const char* label;  // in the plot
   const char* measure;
   bool from_middle;  // over the distance from the middle layer instead of depth
   double sign;       // of the rank correlation that is claimed
 };
-constexpr Statement kStatements[] = {{"early layers are local", "distance", false, 1},
-                                     {"early layers are syntactic", "syntax", false, -1},
-                                     {"middle layers are long-range", "distance", true, -1},
-                                     {"late layers matter most", "gradient", false, 1}};
+constexpr Statement kStatements[] = {
+    {"early layers are local", "early local", "distance", false, 1},
+    {"early layers are syntactic", "early syntactic", "syntax", false, -1},
+    {"middle layers are long-range", "middle long-range", "distance", true, -1},
+    {"late layers matter most", "late matter most", "gradient", false, 1}};
 
 /// How much better than the best fixed offset a head finds its best relation. Relations with few
 /// items are left out.
@@ -53,6 +56,10 @@ json run(const json& settings, const Subject& subject, TrialContext& context) {
   if (!treebank.empty()) {
     ObserveData data{.treebank = read_conllu(context.data(treebank))};
     data.treebank.resize(std::min<size_t>(data.treebank.size(), settings.at("sentences")));
+    std::erase_if(data.treebank, [&](const TreeSentence& sentence) {
+      const int64_t most = model.config().max_positions;
+      return most > 0 && std::ssize(model.tokenizer()->encode(sentence.text).ids) > most;
+    });
     ObserveOptions options{.measures = {"relation"}, .probes = false};
     options.progress = [&](const std::string&, int64_t done, int64_t total) {
       context.progress(done, total);
@@ -128,7 +135,7 @@ Finding judge(const json& settings, const TrialResults& results) {
   int64_t holds = 0, contradicted = 0, flat = 0, all = 0;
   for (size_t s = 0; s < tallies.size(); ++s) {
     const Tally& tally = tallies[s];
-    finding.plot.x_names.emplace_back(kStatements[s].name);
+    finding.plot.x_names.emplace_back(kStatements[s].label);
     words.push_back(fmt::format("{}: holds in {}, the reverse in {}, of {}", kStatements[s].name,
                                 tally.holds, tally.contradicted, tally.all));
     holds += tally.holds;
