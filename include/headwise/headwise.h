@@ -21,6 +21,7 @@
 #include "headwise/io/output_file.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/judge/category_groups.h"
+#include "headwise/judge/head_pair.h"
 #include "headwise/judge/judge.h"
 #include "headwise/judge/verdict.h"
 #include "headwise/model/config.h"
