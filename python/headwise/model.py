@@ -280,7 +280,7 @@ class Model:
         """The model without the heads of the plan, compared with the model with gates of 0. `save()` writes it.
 
         form        "compact", "masked" or "uniform"; docs/prune.md says what loads each.
-        compensate  "mean" or "least-squares" replaces the outputs of the removed heads, fitted on `texts`.
+        compensate  "mean" or "least_squares" replaces the outputs of the removed heads, fitted on `texts`.
         recover     a file of examples to train on afterwards, for so many epochs and rounds.
         """
         with _shown(progress, "prune") as call:
