@@ -8,7 +8,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "golden/folder.h"
 #include "headwise/core/error.h"
 #include "headwise/text/tokenizer_kind.h"
 #include "io/io_testing.h"
@@ -348,21 +347,6 @@ TEST_F(TokenizerFile, RefusesAPointerInPlaceOfASentencePieceFile) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("tokenizer.model"), HasSubstr("pointer")));
   }
-}
-
-TEST(Tokenizer, RefusesMarianPiecesThatSentencePieceCannotSort) {
-  const TemporaryFolder folder;
-  std::filesystem::copy(golden_folder() / "text/tokenizers/marian", folder.path() / "marian",
-                        std::filesystem::copy_options::recursive);
-  using namespace std::string_view_literals;
-  const std::string_view model =
-      "\x0a\x09\x0a\x05<unk>\x18\x02"
-      "\x0a\x05\x0a\x03x\0x"
-      "\x0a\x03\x0a\x01x"sv;
-  const std::string file = folder.write("marian/source.spm", model).string();
-  const ErrorDetail error = error_of([&] { Tokenizer::load(folder.path() / "marian"); });
-  EXPECT_EQ(error.where, file);
-  EXPECT_THAT(error.what, HasSubstr("not a SentencePiece model"));
 }
 
 }  // namespace
