@@ -124,6 +124,7 @@ ExitCode run(int argc, char** argv) {
   add_report(app, common);
   add_compare(app, common);
   add_probes(app, common);
+  add_construct(app, common);
   add_train(app, common);
   add_sweep(app, common);
   add_experiment(app, common);
