@@ -62,7 +62,7 @@ inline void mutate_one(MutatedJson& document, std::minstd_rand& draw) {
       value = other;
       return;
     case 2:
-      if (value.is_number_integer()) value = value.get<int64_t>() + (draw() % 2 == 0 ? 1 : -1);
+      if (value.is_number_integer()) value = value.get<int64_t>() / 2 + (draw() % 2 == 0 ? 1 : -1);
       if (value.is_number_float()) value = -2 * value.get<double>();
       if (value.is_string())
         value = value.get<std::string>() + static_cast<char>('0' + draw() % 70);

@@ -57,7 +57,11 @@ std::string model_of(std::string_view description) {
 /// The library wants more of a model than its parts, so that it may refuse what we read.
 void compare(const SentencePieceModel& model, std::string_view bytes) {
   sentencepiece::SentencePieceProcessor library;
-  if (!library.LoadFromSerializedProto(bytes).ok()) return;
+  try {
+    if (!library.LoadFromSerializedProto(bytes).ok()) return;
+  } catch (const std::exception&) {  // of pieces that it cannot sort
+    return;
+  }
   must(library.GetPieceSize() == std::ssize(model.pieces), "other pieces than the library finds");
   for (int id = 0; id < library.GetPieceSize(); ++id) {
     const SentencePieceModel::Piece& piece = model.pieces[id];

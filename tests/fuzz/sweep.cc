@@ -17,8 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::MemoryFile file(text);
   Sweep sweep;
   if (!fuzz::succeeds([&] { sweep = read_sweep(file.path()); })) return 0;
+  const nlohmann::json settings = nlohmann::json::parse(text);
   size_t trials = 1;
-  for (const auto& values : nlohmann::json::parse(text).at("grid")) trials *= values.size();
+  for (const auto& values : settings.at("grid")) trials *= values.size();
   must(sweep.trials.size() == trials, "other trials than another parser counts");
   std::set<std::string> names;
   for (const Trial& trial : sweep.trials) {
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     must(!trial.name.empty() && trial.name.find('/') == trial.name.npos &&
              !trial.name.starts_with('.'),
          "a trial outside the folder of the sweep");
-    const TrainSettings again = parse_train_settings(trial.settings.identity, "again.json", "/");
+    const TrainSettings again = parse_train_settings(trial.settings.text, "again.json", "/");
     must(again.identity == trial.settings.identity, "the settings of a trial change");
   }
   return 0;

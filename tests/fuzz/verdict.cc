@@ -38,6 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   must(to_json(verdict_from_json(written, "again.json")) == written, "a verdict changes");
   for (const HeadVerdict& head : verdict.heads)
     must(!explain(verdict, head.head).empty(), "no sentence about a head");
-  for (const double keep : {0., 0.5, 1.}) fuzz::succeeds([&] { check_plan(verdict, keep); });
+  for (const double keep : {0., 0.5, 1.}) {
+    try {
+      check_plan(verdict, keep);
+    } catch (const Error&) {  // of no file, so without a place
+    }
+  }
   return 0;
 }

@@ -18,12 +18,13 @@ TEST(ConstructCommand, WritesAModelThatRuns) {
   const std::string model = (folder.path() / "sort").string();
   const ProgramResult made = run_program({"construct", "sort", "-o", model, "--length", "6"});
   ASSERT_EQ(made.code, 0) << made.errors;
-  EXPECT_THAT(made.out, HasSubstr("L0.H0   smaller = selector_width(select(tokens, tokens, <))"));
+  EXPECT_THAT(made.out, HasSubstr("L0.H1   smaller = selector_width(select(tokens, tokens, <))"));
   EXPECT_THAT(made.out, HasSubstr("Verified: 1,000 texts"));
   const ProgramResult run = run_program({"run", model, "--text", "badcab", "--json"});
   ASSERT_EQ(run.code, 0) << run.errors;
+  const json results = json::parse(run.out)["results"];
   std::string answer;
-  for (const json& label : json::parse(run.out)["results"][0]["labels"]) {
+  for (const json& label : results[0]["labels"]) {
     answer += label.get<std::string>();
   }
   EXPECT_EQ(answer, "[BOS]aabbcd");

@@ -63,7 +63,7 @@ struct RareItem {
 };
 
 /// Sentences with trees as Universal Dependencies (version 2) draws them. How many words lie
-/// between a word and its syntactic head varies, so that no fixed offset finds more than about 45 %
+/// between a word and its syntactic head varies, so that no fixed offset finds more than about 46 %
 /// of any relation, in either direction; only compound has no choice.
 std::vector<TreeSentence> probe_sentences(const ProbeLexicon& lexicon, int64_t count,
                                           uint64_t seed);
