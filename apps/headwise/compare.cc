@@ -39,7 +39,7 @@ ObservedCorpus built_in(const CompareArgs& args, const Session& session,
     InputOptions input = args.input;
     input.truncate = true;
     for (TreeSentence& sentence :
-         probe_sentences(ProbeLexicon::english(), kProbeCount, common.seed)) {
+         probe_sentences(ProbeLexicon::english(), kProbeSentences, common.seed)) {
       input.texts.push_back(std::move(sentence.text));
     }
     corpus = read_corpus(input, session, common, {.sample = args.sample});

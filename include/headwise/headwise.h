@@ -5,6 +5,9 @@
 // docs/library.md shows the whole way from a model to a pruned one.
 #pragma once
 
+#include "headwise/construct/construct.h"
+#include "headwise/construct/convolution.h"
+#include "headwise/construct/program.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
 #include "headwise/core/grouped.h"

@@ -106,7 +106,8 @@ def attention(
 def attention_maps(q: ArrayLike, k: ArrayLike, **options: Unpack[AttentionOptions]) -> Floats:
     """The weights [..., H, N, M] of every head: softmax(scale q kᵀ + bias). Those of keys that a row does not see are 0.
 
-    Takes the options of `attention`, from `causal` to `alibi_slopes`. Memory grows with N × M; `attention(..., observe=True)` measures weights without it.
+    Takes the options of `attention`, from `causal` to `alibi_slopes`. Memory grows with N × M; `attention(..., observe=True)`
+    measures weights without it.
     """
     problem, (batch, heads, rows, _) = _problem(q, k, k, None, **options)
     maps: Floats = problem.maps()

@@ -280,7 +280,7 @@ class Model:
         """The model without the heads of the plan, compared with the model with gates of 0. `save()` writes it.
 
         form        "compact", "masked" or "uniform"; docs/prune.md says what loads each.
-        compensate  "mean" or "least-squares" replaces the outputs of the removed heads, fitted on `texts`.
+        compensate  "mean" or "least_squares" replaces the outputs of the removed heads, fitted on `texts`.
         recover     a file of examples to train on afterwards, for so many epochs and rounds.
         """
         with _shown(progress, "prune") as call:
@@ -344,7 +344,8 @@ class ActivationCache:
     "blocks.3.hook_resid_pre", "…_resid_post" and "…_attn_out"; "blocks.3.attn.hook_q", "…_k", "…_v", "…_z"
     [1, tokens, heads, width] and "…_pattern" [1, heads, tokens, keys]. Queries and keys that rotate by position are
     "…hook_rot_q" and "…hook_rot_k", as attention reads them; what follows a norm is "…hook_normalized_resid_post".
-    `cache["z", 3]` is short for "blocks.3.attn.hook_z". Encoder-decoders have "encoder.3.…" and "decoder.3.…" instead of "blocks.3.…", and "decoder.3.cross_attn.hook_z".
+    `cache["z", 3]` is short for "blocks.3.attn.hook_z". Encoder-decoders have "encoder.3.…" and "decoder.3.…" instead
+    of "blocks.3.…", and "decoder.3.cross_attn.hook_z".
     """
 
     def __init__(self, model: Model, ids: list[int], target: Text | None) -> None:

@@ -9,6 +9,8 @@ namespace headwise {
 std::span<const ExperimentKind> experiment_kinds() {
   static const std::vector<ExperimentKind> kAll = [] {
     std::vector<ExperimentKind> all;
+    all.push_back(convolution_as_heads());
+    all.push_back(programs_as_heads());
     all.push_back(layers_by_depth());
     all.push_back(redundant_partner());
     all.push_back(single_heads());

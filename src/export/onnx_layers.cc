@@ -28,6 +28,7 @@ Value Layers::linear(const Value& x, const std::string& name) const {
 }
 
 Value Layers::norm(const Value& x, const std::string& name) const {
+  if (config_.norm == NormKind::none) return x;
   if (x.empty()) return {};
   const std::string gain = name + ".weight";
   if (config_.norm == NormKind::layer) {

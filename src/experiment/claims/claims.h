@@ -5,12 +5,14 @@
 
 namespace headwise {
 
+ExperimentKind convolution_as_heads();
 ExperimentKind free_heads();
 ExperimentKind graceful_failure();
 ExperimentKind gradients_are_enough();
 ExperimentKind harmful_heads();
 ExperimentKind layers_by_depth();
 ExperimentKind lower_layers();
+ExperimentKind programs_as_heads();
 ExperimentKind redundant_partner();
 ExperimentKind role_groups();
 ExperimentKind single_heads();
