@@ -155,12 +155,13 @@ TEST(Prune, KeepsShardsAndOtherFiles) {
   write_tensors(folder / "b.safetensors", shards[1], {{"format", "pt"}});
   temporary.write("model/model.safetensors.index.json", index.dump());
   temporary.write("model/config.json", contents_of(golden_model("bert") / "config.json"));
-  temporary.write("model/vocab.txt", "words");
+  const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwords\n";
+  temporary.write("model/vocab.txt", vocabulary);
   temporary.write("model/log.jsonl", "of the training of all heads");
   temporary.write("model/2_Dense/pytorch_model.bin", "kept");
   temporary.write("model/pytorch_model.bin", "the same weights, not pruned");
   prune_to(folder, {"L0.H0", "L1"}, out);
-  EXPECT_EQ(contents_of(out / "vocab.txt"), "words");
+  EXPECT_EQ(contents_of(out / "vocab.txt"), vocabulary);
   EXPECT_EQ(contents_of(out / "2_Dense" / "pytorch_model.bin"), "kept");
   EXPECT_FALSE(fs::exists(out / "pytorch_model.bin"));
   EXPECT_FALSE(fs::exists(out / "log.jsonl"));
