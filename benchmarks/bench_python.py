@@ -39,6 +39,11 @@ def backward(m: torch.nn.Module, ids: torch.Tensor) -> None:
     m.zero_grad()
 
 
+def no_attention(module: torch.nn.Module, query: torch.Tensor, *others: object, **options: object) -> tuple[torch.Tensor, None]:
+    """What the best attention could cost: nothing."""
+    return query.transpose(1, 2).contiguous(), None
+
+
 def interleaved(works: dict[str, object], rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
@@ -59,7 +64,8 @@ def say(what: str, shape: tuple[int, int], peer: str, times: dict[str, float]) -
           f"ratio {ratio:5.2f}  {verdict}", flush=True)
 
 
-def compare(rounds: int) -> None:
+def passes(rounds: int) -> None:
+    """Forward and backward against sdpa."""
     for name in ("bert", "gpt2"):
         ours, sdpa = model(name, "headwise"), model(name, "sdpa")
         for shape in SHAPES:
@@ -69,6 +75,11 @@ def compare(rounds: int) -> None:
                 say(f"{name} {what}", shape, "sdpa", times)
         del ours, sdpa
         gc.collect()
+
+
+def with_statistics(rounds: int) -> None:
+    """Statistics of all heads against eager with the entropy of its maps, and what no attention could be faster than."""
+    for name in ("bert", "gpt2"):
         ours, eager = model(name, "headwise"), model(name, "eager")
         heads = headwise.torch.Heads(ours)
 
@@ -81,10 +92,42 @@ def compare(rounds: int) -> None:
                 for p in eager(input_ids=ids, output_attentions=True).attentions:
                     -(p * torch.log(p + 1e-30)).sum(-1).mean((0, 2))
 
+        empty = model(name, "nothing")
         for shape in SHAPES:
             ids = torch.randint(0, 30000, shape)
-            times = interleaved({"headwise": lambda: observed(ids), "eager": lambda: entropies(ids)}, rounds)
+            times = interleaved(
+                {"headwise": lambda: observed(ids), "eager": lambda: entropies(ids), "nothing": lambda: forward(empty, ids)},
+                rounds)
             say(f"{name} statistics", shape, "eager", times)
+            limit = times["eager"] / times["nothing"]
+            print(f"{'':28} without any attention {times['nothing'] * 1e3:8.1f} ms: no ratio can be above {limit:.2f}", flush=True)
+        del ours, eager, empty
+        gc.collect()
+
+
+def attentions(rounds: int) -> None:
+    """The attention of one layer alone, with statistics, against eager's with the entropy of its maps."""
+    from transformers.models.bert.modeling_bert import eager_attention_forward
+
+    module = model("bert", "headwise").encoder.layer[0].attention.self
+    heads = headwise.torch.Heads(model("bert", "headwise"))
+    observed_module = heads.modules["L0"]
+    for shape in SHAPES:
+        q, k, v = (torch.randn(shape[0], shape[1], 12, 64).transpose(1, 2) for _ in range(3))
+        scale = 64**-0.5
+
+        def ours() -> None:
+            with torch.no_grad(), heads.observe():
+                for _ in range(10):
+                    headwise.torch.interface.attention_forward(observed_module, q, k, v, None, scaling=scale, is_causal=False)
+
+        def theirs() -> None:
+            with torch.no_grad():
+                for _ in range(10):
+                    p = eager_attention_forward(module, q, k, v, None, scaling=scale)[1]
+                    -(p * torch.log(p + 1e-30)).sum(-1).mean((0, 2))
+
+        say("10 attentions, statistics", shape, "eager", interleaved({"headwise": ours, "eager": theirs}, rounds))
 
 
 def memory(implementation: str) -> None:
@@ -116,26 +159,36 @@ def import_time(module: str) -> float:
     return statistics.median(runs)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--memory", choices=["headwise", "eager"])
-    options = parser.parse_args()
-    headwise.torch.register()
-    if options.memory:
-        memory(options.memory)
-        return
-    torch.set_num_threads(options.threads)
-    headwise.set_threads(options.threads)
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {options.threads} threads")
-    compare(options.rounds)
+def memory_and_import(rounds: int) -> None:
     peaks = {
         name: float(subprocess.run([sys.executable, __file__, "--memory", name], capture_output=True, check=True).stdout)
         for name in ("headwise", "eager")
     }
     print(f"gpt2 statistics, peak memory   2 x 512  headwise {peaks['headwise']:.0f} MB  eager {peaks['eager']:.0f} MB")
     print(f"import headwise                {import_time('headwise') * 1e3:.0f} ms beyond import numpy")
+
+
+PARTS = {"passes": passes, "statistics": with_statistics, "attention": attentions, "memory": memory_and_import}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--part", choices=list(PARTS), action="append", help="only this part")
+    parser.add_argument("--memory", choices=["headwise", "eager"])
+    options = parser.parse_args()
+    headwise.torch.register()
+    transformers.AttentionInterface.register("nothing", no_attention)
+    transformers.AttentionMaskInterface.register("nothing", transformers.masking_utils.sdpa_mask)
+    if options.memory:
+        memory(options.memory)
+        return
+    torch.set_num_threads(options.threads)
+    headwise.set_threads(options.threads)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {options.threads} threads")
+    for part in options.part or PARTS:
+        PARTS[part](options.rounds)
 
 
 if __name__ == "__main__":

@@ -107,9 +107,20 @@ TEST(FineTune, LeavesHeadsWithGateZeroAlone) {
   std::vector<bool> wanted(site.heads.size(), true);
   wanted[0] = false;
   EXPECT_EQ(changes(options), wanted);
-  options.gates.clear();
-  options.head_dropout = 1;  // nobody says anything
-  EXPECT_EQ(changes(options), std::vector<bool>(site.heads.size(), false));
+}
+
+TEST(FineTune, DropsHeads) {
+  Examples examples = unlabelled(random_texts(43, 0)).examples;
+  examples.all.labels = examples.all.source.ids;
+  const auto loss_with = [&](float head_dropout) {
+    TrainableModel model = load_for_its_task(golden_model("gpt2"));
+    fine_tune(examples,
+              {.tokens_per_batch = 200, .optimizer = {.rate = 1e-3}, .head_dropout = head_dropout},
+              model);
+    return model.evaluate(examples.all).nll;
+  };
+  EXPECT_EQ(loss_with(0), loss_with(0));
+  EXPECT_NE(loss_with(0.5), loss_with(0));
 }
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {

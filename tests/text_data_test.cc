@@ -102,5 +102,26 @@ TEST_F(TextData, AnObservationThatWasStoppedGoesOn) {
   EXPECT_THAT(error_of([&] { (void)observe(model, texts_, options); }).got, HasSubstr("options"));
 }
 
+TEST_F(TextData, SentencesOfATreebankAreTexts) {
+  const Model model = load((folder_.path() / "bert").string());
+  const std::vector<TreeSentence> treebank = {{.id = "first", .text = texts_[0]}};
+  const ObservedCorpus corpus = corpus_of(model, treebank, "en.conllu");
+  EXPECT_EQ(corpus.name, "en.conllu");
+  ASSERT_EQ(corpus.texts.size(), 1);
+  EXPECT_EQ(corpus.texts[0].ids, model.tokenizer()->encode(texts_[0]).ids);
+  std::string longest;
+  for (int64_t i = 0; i < 2 * model.config().max_positions; ++i) longest += "word7 ";
+  const std::vector<TreeSentence> too_long = {{.id = "s2", .text = longest}};
+  EXPECT_EQ(error_of([&] { (void)corpus_of(model, too_long, ""); }).where, "s2");
+}
+
+TEST_F(TextData, PronounsAreReadByTheEndingOfTheirFile) {
+  const std::vector<CoreferenceItem> items = probe_coreference(ProbeLexicon::english(), 4, 0);
+  ASSERT_FALSE(items.empty());
+  const std::vector<CoreferenceItem> gap = read_coreference(folder_.write("a.tsv", to_gap(items)));
+  EXPECT_EQ(gap.size(), items.size());
+  EXPECT_THROW((void)read_coreference(folder_.write("a.conllu", to_gap(items))), Error);
+}
+
 }  // namespace
 }  // namespace headwise

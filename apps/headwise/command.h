@@ -46,6 +46,7 @@ void add_attend(CLI::App& app, CommonOptions& common);
 void add_observe(CLI::App& app, CommonOptions& common);
 void add_judge(CLI::App& app, CommonOptions& common);
 void add_plan(CLI::App& app, CommonOptions& common);
+void add_construct(CLI::App& app, CommonOptions& common);
 void add_compare(CLI::App& app, CommonOptions& common);
 void add_probes(CLI::App& app, CommonOptions& common);
 void add_prune(CLI::App& app, CommonOptions& common);

@@ -11,10 +11,8 @@
 #include "corpus.h"
 #include "headwise/core/error.h"
 #include "headwise/io/json_text.h"
-#include "headwise/judge/judge.h"
-#include "headwise/observe/compare_heads.h"
+#include "headwise/judge/head_pair.h"
 #include "headwise/observe/match.h"
-#include "headwise/observe/observe.h"
 #include "headwise/text/probes.h"
 #include "inputs.h"
 #include "observe_job.h"
@@ -41,7 +39,7 @@ ObservedCorpus built_in(const CompareArgs& args, const Session& session,
     InputOptions input = args.input;
     input.truncate = true;
     for (TreeSentence& sentence :
-         probe_sentences(ProbeLexicon::english(), kProbeCount, common.seed)) {
+         probe_sentences(ProbeLexicon::english(), kProbeSentences, common.seed)) {
       input.texts.push_back(std::move(sentence.text));
     }
     corpus = read_corpus(input, session, common, {.sample = args.sample});
@@ -96,13 +94,6 @@ std::string match_text(const ModelMatch& match, const ObservedCorpus& corpus) {
   return text;
 }
 
-/// What is told about each of two heads: measures of the texts and weights, and roles.
-struct HeadFacts {
-  HeadComparison pair{};
-  Evidence evidence{};
-  Verdict verdict{};
-};
-
 /// The measures that are shown, in this order, if a head has them.
 constexpr const char* kShownMeasures[] = {
     "entropy",   "confidence", "distance",     "mass_previous", "mass_self",
@@ -110,21 +101,8 @@ constexpr const char* kShownMeasures[] = {
     "semantic",  "induction",  "duplicate",    "diagonal",      "contribution_norm",
     "constancy", "qk_rank",    "ov_rank",      "copying"};
 
-std::vector<std::string> roles_of(const Verdict& verdict, const std::string& name) {
-  std::vector<std::string> roles;
-  for (const HeadVerdict& head : verdict.heads) {
-    if (head.head != name) continue;
-    for (const Role& role : head.roles) {
-      roles.push_back(role.detail.empty() ? role.role
-                                          : fmt::format("{} ({})", role.role, role.detail));
-      if (role.source == RoleSource::probes) roles.back() += " on probes";
-    }
-  }
-  return roles;
-}
-
-Json as_json(const HeadFacts& facts, const ObservedCorpus& corpus) {
-  const HeadComparison& pair = facts.pair;
+Json as_json(const HeadPair& facts, const ObservedCorpus& corpus) {
+  const HeadComparison& pair = facts.comparison;
   Json json = {{"a", pair.a}, {"b", pair.b}, {"rows", pair.rows}, {"js", json_number(pair.js)}};
   if (pair.others_js) json["others_js"] = json_number(*pair.others_js);
   json["output_cka"] = json_number(pair.output_cka);
@@ -134,7 +112,7 @@ Json as_json(const HeadFacts& facts, const ObservedCorpus& corpus) {
     json["principal_angle"][side] = json_number(relation.angle);
   }
   for (const std::string& name : {pair.a, pair.b}) {
-    Json head = {{"head", name}, {"roles", roles_of(facts.verdict, name)}};
+    Json head = {{"head", name}, {"roles", named_roles(facts.verdict, name)}};
     for (const char* const measure : kShownMeasures) {
       const Measure* const found = facts.evidence.head(name).measures.find(measure);
       if (found != nullptr) head[measure] = json_number(found->value);
@@ -145,8 +123,8 @@ Json as_json(const HeadFacts& facts, const ObservedCorpus& corpus) {
   return json;
 }
 
-std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
-  const HeadComparison& pair = facts.pair;
+std::string heads_text(const HeadPair& facts, const ObservedCorpus& corpus) {
+  const HeadComparison& pair = facts.comparison;
   std::string text =
       fmt::format("{} and {}\n{}: {} texts, {} tokens\n\n", pair.a, pair.b, corpus.name,
                   grouped(std::ssize(corpus.texts)), grouped(corpus.tokens()));
@@ -178,50 +156,31 @@ std::string heads_text(const HeadFacts& facts, const ObservedCorpus& corpus) {
   text += fmt::format("\n\n{}", table.text());
   text += '\n';
   for (const std::string& name : {pair.a, pair.b}) {
-    const std::vector<std::string> roles = roles_of(facts.verdict, name);
+    const std::vector<std::string> roles = named_roles(facts.verdict, name);
     text += fmt::format("  {:<10}{}\n", name,
                         roles.empty() ? "no role" : fmt::format("{}", fmt::join(roles, ", ")));
   }
   return text;
 }
 
-/// A head; throws Error for a layer or a list.
-HeadIndex one_head(const Model& model, const std::string& name) {
-  const std::vector<HeadIndex> heads = model.find_heads(name);
-  if (heads.size() == 1) return heads.front();
-  throw Error({.what = "this is not one head",
-               .where = "compare",
-               .got = fmt::format("{}, {} heads", name, heads.size()),
-               .expected = "two heads, such as L7.H9 L7.H10"});
-}
-
 void compare_two_heads(const CompareArgs& args, const CommonOptions& common) {
   usage_error_if(args.across, "--across is for two models");
   const Session session(args.input);
   session.refuse_means("does not go with compare");
-  const HeadIndex a = one_head(session.model(), args.other);
-  const HeadIndex b = one_head(session.model(), args.head);
   ObserveData data{.corpus = args.input.has_input()
                                  ? read_corpus(args.input, session, common, {.sample = args.sample})
                                  : built_in(args, session, common)};
-  HeadFacts facts{
-      .pair = compare_heads(session.model(), a, b, data.corpus,
-                            {.gates = session.gates().values(),
-                             .progress = [](int64_t, int64_t) { throw_if_interrupted(); }})};
   Progress progress(common.quiet);
-  ObserveOptions options{.measures = {"attention", "linguistic", "qk_rank", "ov_rank", "copying"},
-                         .gates = session.gates().values(),
-                         .seed = common.seed,
-                         .progress = [&](const std::string& part, int64_t done, int64_t total) {
-                           progress.advance(part, done, total);
-                         }};
+  HeadPairOptions options{.gates = session.gates().values(),
+                          .seed = common.seed,
+                          .progress = [&](const std::string& part, int64_t done, int64_t total) {
+                            progress.advance(part, done, total);
+                          }};
   if (!args.verdict.empty()) {
-    facts.verdict = read_verdict(args.verdict);
-    check_fits(facts.verdict, session.model(), args.verdict, throw_if_interrupted);
-    options.measures = {"attention", "qk_rank", "ov_rank", "copying"};
+    options.verdict = read_verdict(args.verdict);
+    check_fits(*options.verdict, session.model(), args.verdict, throw_if_interrupted);
   }
-  facts.evidence = observe(session.model(), data, options);
-  if (args.verdict.empty()) facts.verdict = judge(facts.evidence);
+  const HeadPair facts = compare_pair(session.model(), args.other, args.head, data, options);
   progress.clear();
   write_output(common, common.json ? json_text(as_json(facts, data.corpus))
                                    : heads_text(facts, data.corpus));

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -104,7 +106,24 @@ ErrorDetail usage_error_of(const CLI::App& app, const CLI::ParseError& error, ch
           .hint = suggestion(got, commands, help_command(app))};
 }
 
-ExitCode run(int argc, char** argv) {
+/// Memory for the end. What frees and fills JSON allocates a little, and ends the program where
+/// there is nothing: the first allocation that finds none takes this.
+std::atomic<void*> reserve = nullptr;
+
+void use_reserve() {
+  void* const held = reserve.exchange(nullptr);
+  if (held == nullptr) throw std::bad_alloc();
+  std::free(held);
+}
+
+void hold_reserve() {
+  constexpr size_t kBytes = size_t{1} << 20;
+  reserve = std::malloc(kBytes);
+  std::set_new_handler(use_reserve);
+}
+
+/// Parses the command line and runs the command.
+ExitCode run(int argc, char** argv, bool json) {
   CommonOptions common{.command = command_line(argc, argv)};
   CLI::App app{"headwise: what every attention head does, and what could stand in for it",
                "headwise"};
@@ -124,18 +143,26 @@ ExitCode run(int argc, char** argv) {
   add_report(app, common);
   add_compare(app, common);
   add_probes(app, common);
+  add_construct(app, common);
   add_train(app, common);
   add_sweep(app, common);
   add_experiment(app, common);
   add_serve(app, common);
-  const bool json = asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
-    return kDone;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(error));
     return fail(kUsageError, usage_error_of(app, error, argv + 1), json);
+  }
+  if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+  return kDone;
+}
+
+/// The same; what is thrown becomes a message and an exit code.
+ExitCode run_and_report(int argc, char** argv) {
+  const bool json = asks_for_json(argc, argv);
+  try {
+    return run(argc, argv, json);
   } catch (const Error& error) {
     return fail(kFailure, error.detail(), json);
   } catch (const Interrupted&) {
@@ -151,6 +178,7 @@ ExitCode run(int argc, char** argv) {
 }  // namespace headwise::program
 
 int main(int argc, char** argv) {
+  headwise::program::hold_reserve();
   headwise::program::listen_for_interrupt();
-  return headwise::program::run(argc, argv);
+  return headwise::program::run_and_report(argc, argv);
 }

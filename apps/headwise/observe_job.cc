@@ -26,20 +26,11 @@ void read_texts(const ObserveArgs& args, const Session& session, const CommonOpt
     data.corpus = read_corpus(input, session, common, {args.alignment, args.sample});
   }
   if (!args.treebank.empty()) data.treebank = read_conllu(args.treebank);
-  if (!args.coreference.empty()) {
-    const std::string& file = args.coreference;
-    const bool entities = file.ends_with(".conllu") || file.ends_with(".conllu.gz");
-    data.coreference = entities ? read_entities(args.coreference) : read_gap(args.coreference);
-  }
+  if (!args.coreference.empty()) data.coreference = read_coreference(args.coreference);
   keep_sample(data.treebank, args.sample, common.seed);
   keep_sample(data.coreference, args.sample, common.seed);
   if (data.corpus.texts.empty() && session.tokenizer() != nullptr) {
-    // What heads attend to can be seen in any text.
-    data.corpus.name = args.treebank;
-    for (const TreeSentence& tree : data.treebank) {
-      data.corpus.texts.push_back(
-          observed_text(session.model(), *session.tokenizer(), tree.text, tree.id));
-    }
+    data.corpus = corpus_of(session.model(), data.treebank, args.treebank);
   }
 }
 

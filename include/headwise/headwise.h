@@ -5,6 +5,9 @@
 // docs/library.md shows the whole way from a model to a pruned one.
 #pragma once
 
+#include "headwise/construct/construct.h"
+#include "headwise/construct/convolution.h"
+#include "headwise/construct/program.h"
 #include "headwise/core/buffer.h"
 #include "headwise/core/error.h"
 #include "headwise/core/grouped.h"
@@ -21,6 +24,7 @@
 #include "headwise/io/output_file.h"
 #include "headwise/io/tensor_file.h"
 #include "headwise/judge/category_groups.h"
+#include "headwise/judge/head_pair.h"
 #include "headwise/judge/judge.h"
 #include "headwise/judge/verdict.h"
 #include "headwise/model/config.h"

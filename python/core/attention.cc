@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,19 @@ nb::object forward(const Problem& problem, const Array<float, 3>& out,
   return observe ? nb::object(to_dict(observer.heads)) : nb::none();
 }
 
+/// The weights of every row: for each row, for each head, those on the keys of its sequence.
+nb::object maps(const Problem& problem) {
+  std::vector<int64_t> rows(problem.attention.q.extent(0));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  AttentionMaps found;
+  {
+    const nb::gil_scoped_release released;
+    found = attention_maps(problem.attention, rows);
+  }
+  const size_t count = found.weights.size();
+  return to_numpy(std::move(found.weights), {count});
+}
+
 void backward(const Problem& problem, const Array<const float, 3>& out,
               const Array<const float, 2>& lse, const Array<const float, 3>& dout,
               const Maybe<Array<float, 3>>& dq, const Maybe<Array<float, 3>>& dk,
@@ -151,6 +165,8 @@ void bind_attention(nb::module_& module) {
            "cross"_a = false,
            "Writes the outputs and the log-sum-exp of the scores. Returns the statistics of every "
            "head, as pairs of sums and numbers of rows, if asked to observe.")
+      .def("maps", &maps,
+           "The weights of every row, for each head, on the keys of its sequence, in one list.")
       .def("backward", &backward, "out"_a, "lse"_a, "dout"_a, nb::kw_only(), "dq"_a = nb::none(),
            "dk"_a = nb::none(), "dv"_a = nb::none(), "dgates"_a = nb::none(),
            "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "Writes the gradients.");

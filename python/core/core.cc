@@ -34,6 +34,7 @@ NB_MODULE(_core, module) {
   module.def("set_threads", &set_threads, nb::arg("count"),
              "Sets how many threads headwise uses; at first all cores.");
   module.def("threads", &threads, "How many threads headwise uses.");
+  bind_arrow(module);
   bind_attention(module);
   bind_model(module);
   bind_pipeline(module);

@@ -1,11 +1,13 @@
 // A model: what it is, its tokenizer, and forward passes that record what heads do.
 #include "headwise/model/model.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "core.h"
 #include "headwise/core/error.h"
 #include "headwise/kernels/attention.h"
+#include "headwise/model/generate.h"
 #include "headwise/prune/prune.h"
 #include "headwise/text/tokenizer.h"
 
@@ -29,7 +32,7 @@ struct Recorded {
   std::vector<size_t> shape{};
 };
 
-/// Keeps what is asked for, by keys such as "L3.z" and "L3.resid_post".
+/// Keeps what is asked for, by keys such as "L3.z" and "L3.resid_post". Ctrl-C stops it.
 class Recorder : public ForwardObserver {
  public:
   explicit Recorder(const std::vector<std::string>& wanted)
@@ -37,6 +40,7 @@ class Recorder : public ForwardObserver {
     for (const std::string& key : wanted_) wants_attn_out_ |= key.ends_with(".attn_out");
   }
 
+  bool wants_heads() const override { return !wanted_.empty(); }
   AttentionObserver* attention_observer(const AttentionSite&, const Attention&) override {
     return nullptr;
   }
@@ -56,6 +60,7 @@ class Recorder : public ForwardObserver {
   }
 
   void on_resid_post(Side side, int64_t layer, View<const float, 2> rows) override {
+    signals_.check();
     const std::string name = (side == Side::encoder ? "encoder." : "decoder.");
     keep(name + std::to_string(layer) + ".resid_post", rows);
   }
@@ -92,6 +97,7 @@ class Recorder : public ForwardObserver {
 
   std::set<std::string> wanted_;
   bool wants_attn_out_ = false;
+  Signals signals_{};
 };
 
 TokenBatch batch_of(const std::vector<std::vector<int32_t>>& texts) {
@@ -142,15 +148,53 @@ const Tokenizer& tokenizer_of(const Model& model) {
   if (model.tokenizer() != nullptr) return *model.tokenizer();
   throw Error({.what = "the model has no tokenizer",
                .where = model.folder().string(),
-               .hint = "pass token ids"});
+               .hint = "pass token ids, or give load() the tokenizer of a transformers model"});
+}
+
+const AttentionConfig& config_of(const Model& model, const AttentionSite& site) {
+  const StackConfig& stack =
+      site.side == Side::encoder ? model.config().encoder : model.config().decoder;
+  return (site.kind == AttentionKind::cross ? stack.cross : stack.attention)[site.layer];
 }
 
 nb::object attentions(const Model& model) {
   nb::list result;
   for (const AttentionSite& site : model.attentions()) {
-    result.append(nb::make_tuple(site.name, site.heads));
+    const bool rotary = model.config().positions == PositionKind::rotary &&
+                        site.kind == AttentionKind::self && config_of(model, site).rotary;
+    result.append(nb::make_tuple(site.name, site.heads, rotary));
   }
   return result;
+}
+
+/// How to write: as the folder says, but for what is given.
+GenerateOptions generate_options(const Model& model, std::optional<int64_t> max_new_tokens,
+                                 std::optional<int64_t> beams, std::optional<bool> sample,
+                                 std::optional<float> temperature, std::optional<int64_t> top_k,
+                                 std::optional<float> top_p, uint64_t seed) {
+  GenerateOptions options = read_generation(model.folder(), model.config());
+  options.max_new_tokens = max_new_tokens.value_or(options.max_new_tokens);
+  options.beams = beams.value_or(options.beams);
+  options.sample = sample.value_or(options.sample);
+  options.temperature = temperature.value_or(options.temperature);
+  options.top_k = top_k.value_or(options.top_k);
+  options.top_p = top_p.value_or(options.top_p);
+  options.seed = seed;
+  return options;
+}
+
+/// The new tokens of each text, without the one that ended it.
+std::vector<std::vector<int32_t>> generate_tokens(const Model& model,
+                                                  const std::vector<std::vector<int32_t>>& texts,
+                                                  const Maybe<Array<const float, 2>>& gates,
+                                                  GenerateOptions options) {
+  Recorder signals({});
+  options.forward = {.gates = view<2>(gates), .observer = &signals};
+  std::vector<std::vector<int32_t>> results;
+  for (Generated& text : generate(model, batch_of(texts), options)) {
+    results.push_back(std::move(text.ids));
+  }
+  return results;
 }
 
 }  // namespace
@@ -165,14 +209,30 @@ void bind_model(nb::module_& module) {
                    [](const Model& m) {
                      return !m.attentions().empty() && m.attentions().front().side == Side::encoder;
                    })
+      .def_prop_ro("is_causal_lm",
+                   [](const Model& m) { return m.config().task == Task::causal_lm; })
+      .def_prop_ro("is_post_norm",
+                   [](const Model& m) { return m.config().norm_place == NormPlace::after; })
+      .def_prop_ro("max_positions", [](const Model& m) { return m.config().max_positions; })
+      .def_prop_ro(
+          "text_ends",
+          [](const Model& m) {
+            const Tokenizer::SpecialTokens& special = tokenizer_of(m).special_tokens();
+            const std::vector<int32_t>& eos = m.config().eos;
+            return std::pair(special.bos,
+                             special.eos || eos.empty() ? special.eos : std::optional(eos.front()));
+          },
+          "The tokens that begin and end texts of the tokenizer: <bos> and <eos>.")
       .def(
           "hash",
           [](const Model& m) {
             const nb::gil_scoped_release released;
-            return m.hash();
+            Signals signals;
+            return m.hash([&] { signals.check(); });
           },
           "SHA-256 of the files with weights.")
-      .def("attentions", &attentions, "Pairs of the name of each attention and its heads.")
+      .def("attentions", &attentions,
+           "Of each attention its name, its heads, and whether queries and keys are rotated.")
       .def(
           "save",
           [](const Model& m, const std::string& folder) {
@@ -182,8 +242,16 @@ void bind_model(nb::module_& module) {
           "folder"_a)
       .def(
           "encode",
-          [](const Model& m, std::string_view text) { return tokenizer_of(m).encode(text).ids; },
-          "text"_a, "The token ids of a text.")
+          [](const Model& m, std::string_view text, bool add_special) {
+            return tokenizer_of(m).encode(text, {.add_special = add_special}).ids;
+          },
+          "text"_a, "add_special"_a = true, "The token ids of a text.")
+      .def(
+          "decode",
+          [](const Model& m, const std::vector<int32_t>& ids) {
+            return tokenizer_of(m).decode(ids);
+          },
+          "ids"_a, "The text of token ids, without special tokens.")
       .def(
           "tokens",
           [](const Model& m, const std::vector<int32_t>& ids) {
@@ -195,7 +263,22 @@ void bind_model(nb::module_& module) {
       .def("forward", &forward, "source"_a, "target"_a, "gates"_a.none(), "record"_a,
            "The last hidden states, and a dictionary of what was asked for.")
       .def("output", &output, "hidden"_a, "offsets"_a,
-           "The output layer on the rows that it reads, and the numbers of these rows.");
+           "The output layer on the rows that it reads, and the numbers of these rows.")
+      .def(
+          "generate",
+          [](const Model& m, const std::vector<std::vector<int32_t>>& texts,
+             const Maybe<Array<const float, 2>>& gates, std::optional<int64_t> max_new_tokens,
+             std::optional<int64_t> beams, std::optional<bool> sample,
+             std::optional<float> temperature, std::optional<int64_t> top_k,
+             std::optional<float> top_p, uint64_t seed) {
+            const nb::gil_scoped_release released;
+            return generate_tokens(m, texts, gates,
+                                   generate_options(m, max_new_tokens, beams, sample, temperature,
+                                                    top_k, top_p, seed));
+          },
+          "texts"_a, "gates"_a.none(), nb::kw_only(), "max_new_tokens"_a.none(), "beams"_a.none(),
+          "sample"_a.none(), "temperature"_a.none(), "top_k"_a.none(), "top_p"_a.none(), "seed"_a,
+          "The new token ids of each text.");
   nb::class_<PrunedModel, Model>(module, "PrunedModel")
       .def_prop_ro("report", [](const PrunedModel& m) { return to_json(m.report()); });
   module.def(

@@ -4,10 +4,12 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +52,40 @@ std::optional<LossTask> loss_of(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(loss_task(name));
 }
 
+/// The loss over a file of examples. If none is named, a classifier's file with a tab in every line
+/// is one of labels.
+LossTask task_of(const Model& model, const Path& file, const std::string& loss) {
+  if (!loss.empty()) return loss_task(loss);
+  if (model.config().task != Task::classify) return default_task(model.config());
+  const std::vector<std::string> lines = read_lines(file);
+  const bool labels = std::ranges::all_of(
+      lines, [](const std::string& line) { return line.empty() || line.find('\t') != line.npos; });
+  return labels ? LossTask::classify : default_task(model.config());
+}
+
+EvaluationSet read_examples(const Model& model, const Path& file, const std::string& loss) {
+  if (model.tokenizer() == nullptr) {
+    throw Error({.what = "a file of examples needs a model with a tokenizer", .where = file});
+  }
+  return read_evaluation(task_of(model, file, loss), {file}, *model.tokenizer(), model.config());
+}
+
+std::vector<CoreferenceItem> read_coreference(const Path& file) {
+  const bool entities = file.ends_with(".conllu") || file.ends_with(".conllu.gz");
+  return entities ? read_entities(file) : read_gap(file);
+}
+
+/// What heads attend to, and how much they matter, can be seen in the texts of a treebank.
+void use_treebank_texts(const Model& model, const Path& file, std::optional<LossTask> loss,
+                        ObserveData& data) {
+  if (model.tokenizer() == nullptr) return;
+  data.corpus.name = file;
+  for (const TreeSentence& tree : data.treebank) {
+    data.corpus.texts.push_back(observed_text(model, *model.tokenizer(), tree.text, tree.id));
+  }
+  data.evaluation = evaluation_of(model, data.corpus, loss);
+}
+
 /// Texts and files as data for measuring heads.
 ObserveData data_of(const Model& model, const std::vector<std::string>& texts,
                     const std::map<std::string, Path>& files, const std::string& loss,
@@ -58,18 +94,25 @@ ObserveData data_of(const Model& model, const std::vector<std::string>& texts,
   if (!texts.empty()) {
     data = text_data(model, texts, {.truncate = truncate, .loss = loss_of(loss), .seed = seed});
   }
-  for (const auto& [kind, file] : files) {
-    if (kind == "treebank") {
-      data.treebank = read_conllu(file);
-    } else if (kind == "coreference") {
-      data.coreference = read_gap(file);
-    } else if (kind == "data") {
-      const LossTask task = loss.empty() ? default_task(model.config()) : loss_task(loss);
-      if (model.tokenizer() == nullptr) throw Error({.what = "data need a model with a tokenizer"});
-      data.evaluation = read_evaluation(task, {file}, *model.tokenizer(), model.config());
-    }
-    data.files[kind] = identity_of_files({file}, 0);
-  }
+  const auto read = [&](const char* kind, auto&& reader) {
+    const auto file = files.find(kind);
+    if (file == files.end()) return;
+    const size_t items = reader(file->second);
+    data.files[kind] = identity_of_files({file->second}, static_cast<int64_t>(items));
+  };
+  read("treebank", [&](const Path& file) {
+    data.treebank = read_conllu(file);
+    if (texts.empty()) use_treebank_texts(model, file, loss_of(loss), data);
+    return data.treebank.size();
+  });
+  read("coreference", [&](const Path& file) {
+    data.coreference = read_coreference(file);
+    return data.coreference.size();
+  });
+  read("data", [&](const Path& file) {
+    data.evaluation = read_examples(model, file, loss);
+    return static_cast<size_t>(data.evaluation->size());
+  });
   return data;
 }
 
@@ -123,11 +166,7 @@ PrunedModel prune_model(const Model& model, const Plan& plan, const std::string&
     }
   }
   if (recover_file) {
-    const LossTask task = loss.empty() ? default_task(model.config()) : loss_task(loss);
-    if (model.tokenizer() == nullptr) throw Error({.what = "recovery needs a tokenizer"});
-    Recovery recovery{
-        .set = read_evaluation(task, {*recover_file}, *model.tokenizer(), model.config()),
-        .rounds = rounds};
+    Recovery recovery{.set = read_examples(model, *recover_file, loss), .rounds = rounds};
     recovery.training.epochs = epochs;
     recovery.training.seed = seed;
     options.recover = std::move(recovery);
@@ -141,24 +180,34 @@ struct PythonStudy {
   std::string summary;
 };
 
-PythonStudy study_texts(const Model& model, const std::vector<std::string>& texts,
-                        std::optional<double> keep, std::optional<double> passes,
-                        std::optional<double> seconds, bool thorough, bool resume, bool probes,
-                        const std::string& order, uint64_t seed, const Path& out,
+std::vector<std::string> built_in_texts() {
+  std::istringstream text{std::string(sample_text())};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The input of a study: texts alone, or with files. Beside a labelled file alone, attention is
+/// measured on the built-in text.
+StudyInput study_input(const Model& model, std::vector<std::string> texts,
+                       const std::map<std::string, Path>& files, const std::string& loss,
+                       uint64_t seed) {
+  if (files.empty() && loss.empty()) return {.texts = std::move(texts)};
+  if (texts.empty() && !files.contains("treebank")) texts = built_in_texts();
+  return {.data = data_of(model, texts, files, loss, seed, true)};
+}
+
+PythonStudy study_texts(const Model& model, std::vector<std::string> texts,
+                        const std::map<std::string, Path>& files, const std::string& loss,
+                        StudyOptions options, const std::string& order, const Path& out,
                         Progress progress) {
   const nb::gil_scoped_release released;
-  StudyOptions options{.passes = passes,
-                       .seconds = seconds,
-                       .thorough = thorough,
-                       .resume = resume,
-                       .keep = keep,
-                       .probes = probes,
-                       .seed = seed};
   if (!order.empty()) options.order = head_order(order);
   options.progress = [&](const StudyProgress& p) {
     progress(std::string(p.stage), p.done, p.total);
   };
-  Study found = study(model, {.texts = texts}, options, out);
+  StudyInput input = study_input(model, std::move(texts), files, loss, options.seed);
+  Study found = study(model, std::move(input), options, out);
   std::string summary = to_json(found, options);
   return {std::move(found), std::move(summary)};
 }
@@ -248,15 +297,25 @@ void bind_pipeline(nb::module_& module) {
       "epochs"_a, "rounds"_a, "loss"_a, "seed"_a, "progress"_a.none());
   module.def(
       "study",
-      [](const Model& model, const std::vector<std::string>& texts, std::optional<double> keep,
-         std::optional<double> passes, std::optional<double> seconds, bool thorough, bool resume,
-         bool probes, const std::string& order, uint64_t seed, const Path& out,
-         nb::object progress) {
-        return study_texts(model, texts, keep, passes, seconds, thorough, resume, probes, order,
-                           seed, out, Progress(std::move(progress)));
+      [](const Model& model, std::vector<std::string> texts,
+         const std::map<std::string, Path>& files, const std::string& loss,
+         std::optional<double> keep, std::optional<double> passes, std::optional<double> seconds,
+         bool thorough, bool resume, bool probes, const std::string& form, const std::string& order,
+         uint64_t seed, const Path& out, nb::object progress) {
+        StudyOptions options{.passes = passes,
+                             .seconds = seconds,
+                             .thorough = thorough,
+                             .resume = resume,
+                             .keep = keep,
+                             .form = prune_form(form),
+                             .probes = probes,
+                             .seed = seed};
+        return study_texts(model, std::move(texts), files, loss, std::move(options), order, out,
+                           Progress(std::move(progress)));
       },
-      "model"_a, "texts"_a, nb::kw_only(), "keep"_a.none(), "passes"_a.none(), "seconds"_a.none(),
-      "thorough"_a, "resume"_a, "probes"_a, "order"_a, "seed"_a, "out"_a, "progress"_a.none());
+      "model"_a, "texts"_a, nb::kw_only(), "files"_a, "loss"_a, "keep"_a.none(), "passes"_a.none(),
+      "seconds"_a.none(), "thorough"_a, "resume"_a, "probes"_a, "form"_a, "order"_a, "seed"_a,
+      "out"_a, "progress"_a.none());
   module.def("page", &page_of, "texts"_a, "The page of reports from the JSON of a study's files.");
   module.def(
       "read_lines", [](const Path& file) { return read_lines(file); }, "file"_a,

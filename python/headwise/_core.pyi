@@ -13,6 +13,11 @@ def set_threads(count: int) -> None:
 def threads() -> int:
     """How many threads headwise uses."""
 
+def arrow_stream(columns: dict[str, object]) -> object:
+    """
+    A PyCapsule of an ArrowArrayStream with columns of numbers, in which NaN is null, and of texts or None.
+    """
+
 class Attention:
     """One attention: its arrays and parameters. See headwise.attention."""
 
@@ -21,6 +26,11 @@ class Attention:
     def forward(self, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu')], lse: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu')] | None = None, observe: bool = False, cross: bool = False) -> object:
         """
         Writes the outputs and the log-sum-exp of the scores. Returns the statistics of every head, as pairs of sums and numbers of rows, if asked to observe.
+        """
+
+    def maps(self) -> object:
+        """
+        The weights of every row, for each head, on the keys of its sequence, in one list.
         """
 
     def backward(self, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], lse: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], dout: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], *, dq: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu')] | None = None, dk: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu')] | None = None, dv: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu')] | None = None, dgates: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu')] | None = None, dbias: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), device='cpu')] | None = None, dsinks: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')] | None = None) -> None:
@@ -44,16 +54,34 @@ class Model:
     @property
     def is_encoder(self) -> bool: ...
 
+    @property
+    def is_causal_lm(self) -> bool: ...
+
+    @property
+    def is_post_norm(self) -> bool: ...
+
+    @property
+    def max_positions(self) -> int: ...
+
+    @property
+    def text_ends(self) -> tuple[int | None, int | None]:
+        """The tokens that begin and end texts of the tokenizer: <bos> and <eos>."""
+
     def hash(self) -> str:
         """SHA-256 of the files with weights."""
 
     def attentions(self) -> object:
-        """Pairs of the name of each attention and its heads."""
+        """
+        Of each attention its name, its heads, and whether queries and keys are rotated.
+        """
 
     def save(self, folder: str) -> None: ...
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, add_special: bool = True) -> list[int]:
         """The token ids of a text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]: ...
 
@@ -64,6 +92,9 @@ class Model:
         """
         The output layer on the rows that it reads, and the numbers of these rows.
         """
+
+    def generate(self, texts: Sequence[Sequence[int]], gates: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)] | None, *, max_new_tokens: int | None, beams: int | None, sample: bool | None, temperature: float | None, top_k: int | None, top_p: float | None, seed: int) -> list[list[int]]:
+        """The new token ids of each text."""
 
 class PrunedModel(Model):
     @property
@@ -123,7 +154,7 @@ def plan(model: Model, verdict: Verdict, *, keep: float | None, heads: int | Non
 
 def prune(model: Model, plan: Plan, *, form: str, compensate: str, texts: Sequence[str], recover: str | None, epochs: int, rounds: int, loss: str, seed: int, progress: object | None) -> PrunedModel: ...
 
-def study(model: Model, texts: Sequence[str], *, keep: float | None, passes: float | None, seconds: float | None, thorough: bool, resume: bool, probes: bool, order: str, seed: int, out: str, progress: object | None) -> Study: ...
+def study(model: Model, texts: Sequence[str], *, files: Mapping[str, str], loss: str, keep: float | None, passes: float | None, seconds: float | None, thorough: bool, resume: bool, probes: bool, form: str, order: str, seed: int, out: str, progress: object | None) -> Study: ...
 
 def page(texts: Mapping[str, str]) -> str:
     """The page of reports from the JSON of a study's files."""

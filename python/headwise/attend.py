@@ -78,4 +78,4 @@ class AttentionMap(Mapping[str, Floats]):
         frame = (f'<rect x="{left}" y="{top}" width="{weights.shape[1] * cell}" height="{weights.shape[0] * cell}" '
                  'fill="none" stroke="#999"/>')
         return (f'<figure style="margin: 0"><figcaption>{head}</figcaption><svg width="{width}" height="{height}" '
-                f'font-size="10" font-family="sans-serif">{"".join(parts)}{frame}</svg></figure>')
+                f'fill="currentColor" font-size="10" font-family="sans-serif">{"".join(parts)}{frame}</svg></figure>')

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headwise import _core
 from headwise.errors import Error
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Floats = NDArray[np.float32]
 
@@ -48,58 +52,32 @@ class HeadStatistics(Mapping[str, NDArray[np.float64]]):
         return f"HeadStatistics({', '.join(self)})"
 
 
+class AttentionOptions(TypedDict, total=False):
+    """Parameters of `attention` and `attention_maps`; `attention` says what they are."""
+
+    causal: bool
+    window: tuple[int, int] | None
+    lengths: ArrayLike | None
+    scale: float | None
+    softcap: float
+    bias: ArrayLike | None
+    sinks: ArrayLike | None
+    alibi_slopes: ArrayLike | None
+
+
 @overload
 def attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    *,
-    gates: ArrayLike | None = ...,
-    causal: bool = ...,
-    window: tuple[int, int] | None = ...,
-    lengths: ArrayLike | None = ...,
-    scale: float | None = ...,
-    softcap: float = ...,
-    bias: ArrayLike | None = ...,
-    sinks: ArrayLike | None = ...,
-    alibi_slopes: ArrayLike | None = ...,
-    observe: Literal[False] = ...,
-    cross: bool = ...,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, gates: ArrayLike | None = ..., observe: Literal[False] = ...,
+    cross: bool = ..., **options: Unpack[AttentionOptions]
 ) -> Floats: ...
 @overload
 def attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    *,
-    gates: ArrayLike | None = ...,
-    causal: bool = ...,
-    window: tuple[int, int] | None = ...,
-    lengths: ArrayLike | None = ...,
-    scale: float | None = ...,
-    softcap: float = ...,
-    bias: ArrayLike | None = ...,
-    sinks: ArrayLike | None = ...,
-    alibi_slopes: ArrayLike | None = ...,
-    observe: Literal[True],
-    cross: bool = ...,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, gates: ArrayLike | None = ..., observe: Literal[True],
+    cross: bool = ..., **options: Unpack[AttentionOptions]
 ) -> tuple[Floats, HeadStatistics]: ...
 def attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    *,
-    gates: ArrayLike | None = None,
-    causal: bool = False,
-    window: tuple[int, int] | None = None,
-    lengths: ArrayLike | None = None,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: ArrayLike | None = None,
-    sinks: ArrayLike | None = None,
-    alibi_slopes: ArrayLike | None = None,
-    observe: bool = False,
-    cross: bool = False,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, gates: ArrayLike | None = None, observe: bool = False,
+    cross: bool = False, **options: Unpack[AttentionOptions]
 ) -> Floats | tuple[Floats, HeadStatistics]:
     """softmax(scale q kᵀ + bias) v for every head, fused: the maps are never stored.
 
@@ -118,6 +96,41 @@ def attention(
     observe       also returns the statistics of every head.
     cross         queries and keys are of different sequences; for statistics.
     """
+    problem, (batch, heads, rows, width) = _problem(q, k, v, gates, **options)
+    out = np.empty((batch * rows, heads, width), np.float32)
+    sums: Any = problem.forward(out, observe=observe, cross=cross)
+    shaped = out.reshape(batch, rows, heads, width).swapaxes(1, 2).reshape(*np.shape(q)[:-1], width)
+    return (shaped, HeadStatistics(sums)) if observe else shaped
+
+
+def attention_maps(q: ArrayLike, k: ArrayLike, **options: Unpack[AttentionOptions]) -> Floats:
+    """The weights [..., H, N, M] of every head: softmax(scale q kᵀ + bias). Those of keys that a row does not see are 0.
+
+    Takes the options of `attention`, from `causal` to `alibi_slopes`. Memory grows with N × M; `attention(..., observe=True)`
+    measures weights without it.
+    """
+    problem, (batch, heads, rows, _) = _problem(q, k, k, None, **options)
+    maps: Floats = problem.maps()
+    keys = np.shape(k)[-2]
+    return maps.reshape(batch, rows, heads, keys).swapaxes(1, 2).reshape(*np.shape(q)[:-1], keys)
+
+
+def _problem(
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    gates: ArrayLike | None,
+    *,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    lengths: ArrayLike | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: ArrayLike | None = None,
+    sinks: ArrayLike | None = None,
+    alibi_slopes: ArrayLike | None = None,
+) -> tuple[Any, tuple[int, int, int, int]]:
+    """The problem of the kernel, and the shape [B, H, N, Dv] of its outputs."""
     queries, keys, values = (_four(name, x) for name, x in (("q", q), ("k", k), ("v", v)))
     batch, heads, rows = queries.shape[:3]
     key_rows = keys.shape[2]
@@ -138,17 +151,14 @@ def attention(
         alibi_slopes=_list(alibi_slopes), bias=own_bias, sinks=_list(sinks), gates=own_gates,
         gate_scope="head" if own_gates is None or own_gates.shape[0] == 1 else "sequence",
     )
-    out = np.empty((batch * rows, heads, values.shape[3]), np.float32)
-    sums: Any = problem.forward(out, observe=observe, cross=cross)
-    shaped = out.reshape(batch, rows, heads, -1).swapaxes(1, 2).reshape(*np.shape(q)[:-1], -1)
-    return (shaped, HeadStatistics(sums)) if observe else shaped
+    return problem, (batch, heads, rows, values.shape[3])
 
 
 def _four(name: str, array: ArrayLike) -> Floats:
     given = np.asarray(array, np.float32)
     if given.ndim < 3:
         raise Error(f"attention: {name} has too few dimensions", got=str(given.shape), expected="[..., heads, rows, width]")
-    return given.reshape(-1, *given.shape[-3:])
+    return given.reshape(math.prod(given.shape[:-3]), *given.shape[-3:])
 
 
 def _rows(array: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -33,7 +34,8 @@ def load(model: str | os.PathLike[str] | transformers.PreTrainedModel, *, tokeni
          allow_unexpected: bool = False, allow_nonfinite: bool = False) -> Model:
     """A model from a folder, by its id in the local Hugging Face cache, or a transformers model in memory.
 
-    A transformers model is saved into a temporary folder and read from there, with `tokenizer` if it is given.
+    A transformers model is saved into a temporary folder and read from there, with `tokenizer`, or with that of the folder or
+    id that the model is from.
     """
     if isinstance(model, (str, os.PathLike)):
         return Model(_core.load(os.fspath(model), allow_unexpected, allow_nonfinite))
@@ -42,11 +44,25 @@ def load(model: str | os.PathLike[str] | transformers.PreTrainedModel, *, tokeni
     aside = tempfile.TemporaryDirectory(prefix="headwise-")
     folder = os.path.join(aside.name, type(model).__name__)
     model.save_pretrained(folder)
+    tokenizer = tokenizer if tokenizer is not None else _tokenizer_of(model)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     loaded = Model(_core.load(folder, allow_unexpected, allow_nonfinite))
     loaded._keep = aside
     return loaded
+
+
+def _tokenizer_of(model: Any) -> Any:
+    """The tokenizer of the folder or id that a transformers model was loaded from, if that is on this machine."""
+    origin = getattr(model, "name_or_path", "")
+    if not origin:
+        return None
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(origin, local_files_only=True)
+    except (OSError, ValueError):
+        return None
 
 
 class Model:
@@ -56,8 +72,9 @@ class Model:
         self._core = core
         self._keep: Any = None
         attentions = core.attentions()
-        self.names = HeadNames([(name, len(heads)) for name, heads in attentions])
-        self._names = [f"{name}.H{h}" for name, heads in attentions for h in heads]
+        self.names = HeadNames([(name, len(heads)) for name, heads, _ in attentions])
+        self._names = [f"{name}.H{h}" for name, heads, _ in attentions for h in heads]
+        self._rotary = {name for name, _, rotary in attentions if rotary}
         self._index = {name: i for i, name in enumerate(self._names)}
         self._gates: Floats | None = None
 
@@ -97,8 +114,7 @@ class Model:
         hidden, _ = self._run(ids, target)
         if not self._core.has_output:
             return hidden
-        output, _ = self._core.output(hidden, np.array([0, len(hidden)], np.int64))
-        return np.asarray(output)
+        return self._output(hidden)
 
     def hidden(self, text: Text, target: Text | None = None) -> Floats:
         """The last hidden states [tokens, width]."""
@@ -149,13 +165,41 @@ class Model:
         """The output of a text, and its activations by the names of TransformerLens, computed when asked for."""
         return self(text, target), ActivationCache(self, self.encode(text), target)
 
+    def generate(
+        self,
+        text: Text,
+        *,
+        max_new_tokens: int | None = None,
+        beams: int | None = None,
+        sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+    ) -> str:
+        """What the model writes: after a prompt, or as a translation. Unless given, settings are those of the folder.
+
+        beams        how many hypotheses a beam search keeps; 1: none.
+        sample       draw from the distribution, at this temperature, from the top_k or top_p most probable tokens.
+        """
+        options = dict(max_new_tokens=max_new_tokens, beams=beams, sample=sample, temperature=temperature, top_k=top_k,
+                       top_p=top_p, seed=seed)
+        return str(self._core.decode(self._core.generate([self.encode(text)], self._gate_row(), **options)[0]))
+
+    def _output(self, hidden: Floats) -> Floats:
+        """The output layer on the hidden states of one text."""
+        output, _ = self._core.output(hidden, np.array([0, len(hidden)], np.int64))
+        return np.asarray(output)
+
+    def _gate_row(self) -> Floats | None:
+        return None if self._gates is None else self._gates[None]
+
     def _labels(self, ids: list[int]) -> list[str]:
         return list(self._core.tokens(ids)) if self._core.has_tokenizer else [str(i) for i in ids]
 
     def _run(self, ids: list[int], target: Text | None, record: Sequence[str] = ()) -> tuple[Floats, dict[str, Floats]]:
         targets = [] if target is None else [self.encode(target)]
-        gates = None if self._gates is None else self._gates[None]
-        hidden, found = self._core.forward([ids], targets, gates, list(record))
+        hidden, found = self._core.forward([ids], targets, self._gate_row(), list(record))
         return hidden, found
 
     def _find(self, heads: HeadsLike) -> list[int]:
@@ -195,8 +239,7 @@ class Model:
         probes    also measure on the built-in sentences.
         truncate  cut texts that are too long for the model; otherwise they are refused.
         """
-        files = {name: os.fspath(file) for name, file in
-                 (("treebank", treebank), ("coreference", coreference), ("data", data)) if file is not None}
+        files = _files(treebank=treebank, coreference=coreference, data=data)
         with _shown(progress, "observe") as call:
             return Evidence(_core.observe(self._core, _texts(texts), files, list(measures), loss, probes, seed, truncate, call))
 
@@ -237,7 +280,7 @@ class Model:
         """The model without the heads of the plan, compared with the model with gates of 0. `save()` writes it.
 
         form        "compact", "masked" or "uniform"; docs/prune.md says what loads each.
-        compensate  "mean" or "least-squares" replaces the outputs of the removed heads, fitted on `texts`.
+        compensate  "mean" or "least_squares" replaces the outputs of the removed heads, fitted on `texts`.
         recover     a file of examples to train on afterwards, for so many epochs and rounds.
         """
         with _shown(progress, "prune") as call:
@@ -250,22 +293,35 @@ class Model:
         self,
         texts: Iterable[str] = (),
         *,
+        treebank: str | os.PathLike[str] | None = None,
+        coreference: str | os.PathLike[str] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        loss: str = "",
         keep: float | None = None,
         passes: float | None = None,
         seconds: float | None = None,
         thorough: bool = False,
         probes: bool = True,
+        form: str = "compact",
         order: str = "",
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
         seed: int = 0,
         progress: Progress = True,
     ) -> Study:
-        """The whole pipeline. Without texts, on a built-in one. `out` gets the files that the program writes."""
+        """The whole pipeline: observe, judge, plan, prune. Without texts, on a built-in one.
+
+        treebank, coreference, data, loss   as in `observe`. `data` shows what a head matters for, texts what it attends to.
+        keep      the share of heads that stays. Unless given it is 0.75, and only a plan that the data support is followed.
+        passes    the budget, in forward passes over the texts; `seconds` is one in time; `thorough` has none.
+        out       a folder that gets the files that the program writes; `resume` goes on with a study that was stopped there.
+        """
+        files = _files(treebank=treebank, coreference=coreference, data=data)
         with _shown(progress, "study") as call:
-            return Study(_core.study(self._core, _texts(texts), keep=keep, passes=passes, seconds=seconds, thorough=thorough,
-                                     resume=resume, probes=probes, order=order, seed=seed,
-                                     out="" if out is None else os.fspath(out), progress=call))
+            return Study(_core.study(
+                self._core, _texts(texts), files=files, loss=loss, keep=keep, passes=passes, seconds=seconds,
+                thorough=thorough, resume=resume, probes=probes, form=form, order=order, seed=seed,
+                out="" if out is None else os.fspath(out), progress=call))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the folder of the model, whole or not at all."""
@@ -285,9 +341,11 @@ class PrunedModel(Model):
 class ActivationCache:
     """Activations of one text by the names of TransformerLens, computed when they are asked for.
 
-    "hook_embed"; "blocks.3.hook_resid_pre" and "…_resid_post", "blocks.3.hook_attn_out";
-    "blocks.3.attn.hook_q", "…_k", "…_v", "…_z" [1, tokens, heads, width] and "…_pattern" [1, heads, tokens, keys].
-    Encoder-decoders have "encoder.3.…" and "decoder.3.…" instead of "blocks.3.…", and "decoder.3.cross_attn.hook_z".
+    "blocks.3.hook_resid_pre", "…_resid_post" and "…_attn_out"; "blocks.3.attn.hook_q", "…_k", "…_v", "…_z"
+    [1, tokens, heads, width] and "…_pattern" [1, heads, tokens, keys]. Queries and keys that rotate by position are
+    "…hook_rot_q" and "…hook_rot_k", as attention reads them; what follows a norm is "…hook_normalized_resid_post".
+    `cache["z", 3]` is short for "blocks.3.attn.hook_z". Encoder-decoders have "encoder.3.…" and "decoder.3.…" instead
+    of "blocks.3.…", and "decoder.3.cross_attn.hook_z".
     """
 
     def __init__(self, model: Model, ids: list[int], target: Text | None) -> None:
@@ -304,14 +362,19 @@ class ActivationCache:
         return iter(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._keys
+        return self._full(key) in self._keys
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, key: str) -> Floats:
+    def __reduce__(self) -> Any:
+        raise TypeError("an ActivationCache cannot be pickled: take the arrays that you need out of it")
+
+    def __getitem__(self, name: str | tuple[str, int]) -> Floats:
+        key = self._full(name)
         if key not in self._keys:
-            raise KeyError(f"{key}: not one of {', '.join(list(self._keys)[:4])}, …")
+            close = difflib.get_close_matches(str(key), self._keys, 1)
+            raise KeyError(f"no activation is called {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
         if key not in self._found:
             before, self._model._gates = self._model._gates, self._gates
             try:
@@ -324,8 +387,18 @@ class ActivationCache:
             self._found[key] = value[None]
         return self._found[key]
 
+    def _full(self, name: object) -> Any:
+        """The name in full of ("z", 3); layers count from the end if negative."""
+        if not isinstance(name, tuple) or len(name) != 2 or not isinstance(name[1], int):
+            return name
+        hook, layer = name
+        layers = sum(key.endswith(".hook_resid_pre") for key in self._keys)
+        block = f"blocks.{layer % layers if -layers <= layer < layers else layer}"
+        return next((key for key in (f"{block}.hook_{hook}", f"{block}.attn.hook_{hook}") if key in self._keys), name)
+
     def _known_keys(self) -> dict[str, str]:
         keys: dict[str, str] = {}
+        post = "normalized_resid_post" if self._model._core.is_post_norm else "resid_post"
         prefixes = {"": "blocks", "enc": "encoder", "dec": "decoder", "cross": "decoder"}
         for site, _ in self._model.names.attentions:
             side, _, layer = site.rpartition(".")
@@ -333,16 +406,19 @@ class ActivationCache:
             block = f"{prefixes[side]}.{number}"
             kind = "cross_attn" if side == "cross" else "attn"
             for hook in ("q", "k", "v", "z", "pattern"):
-                keys[f"{block}.{kind}.hook_{hook}"] = f"{site}.{hook}"
+                rotated = "rot_" if hook in "qk" and site in self._model._rotary else ""
+                keys[f"{block}.{kind}.hook_{rotated}{hook}"] = f"{site}.{hook}"
             keys[f"{block}.hook_{kind}_out"] = f"{site}.attn_out"
             if side == "cross":
                 continue
             stack = "encoder" if side == "enc" or (side == "" and self._model._core.is_encoder) else "decoder"
-            if number == 0:
-                keys["hook_embed" if side != "dec" else "decoder.hook_embed"] = f"{stack}.-1.resid_post"
             keys[f"{block}.hook_resid_pre"] = f"{stack}.{number - 1}.resid_post"
-            keys[f"{block}.hook_resid_post"] = f"{stack}.{number}.resid_post"
+            keys[f"{block}.hook_{post}"] = f"{stack}.{number}.resid_post"
         return keys
+
+
+def _files(**files: str | os.PathLike[str] | None) -> dict[str, str]:
+    return {name: os.fspath(file) for name, file in files.items() if file is not None}
 
 
 def _texts(texts: Iterable[str]) -> list[str]:

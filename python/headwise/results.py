@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from headwise import _core
+from headwise.table import Table, table
 
 if TYPE_CHECKING:
-    from headwise.model import Model
+    from headwise.model import PrunedModel
 
 _R = TypeVar("_R", bound="_Result")
 
@@ -62,39 +63,51 @@ def _revive(cls: Any, text: str) -> Any:
     return cls(cls._core_type.from_json(text, cls.__name__))
 
 
-class Evidence(_Result):
-    """Measured numbers about every head, with sample size and interval."""
+class _HeadResult(_Result):
+    """A result with a row for each head. polars and DuckDB read it as a table: `polars.DataFrame(evidence)`."""
 
-    _core_type = _core.Evidence
+    def _table(self) -> Table:
+        raise NotImplementedError
 
     @property
     def heads(self) -> Any:
-        """A table with one row for each head: a pandas DataFrame if pandas is installed, else a dict of NumPy columns.
+        """The table of heads: a pandas DataFrame if pandas is installed, else a dict of NumPy columns."""
+        return self._table().frame()
 
-        The columns are those of `headwise observe --csv`: "entropy", "relation.det.to_head", "ablation_zero_low", …
-        """
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table of heads in the C stream interface of Arrow."""
+        return self._table().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.to_dict()['heads'])} heads)"
+
+
+class Evidence(_HeadResult):
+    """Measured numbers about every head, with sample size and interval.
+
+    The columns of `heads` are those of `headwise observe --csv`: "entropy", "relation.det.to_head", "ablation_zero_low", …
+    """
+
+    _core_type = _core.Evidence
+
+    def _table(self) -> Table:
         rows = list(csv.reader(io.StringIO(self._core.to_csv())))
         columns: dict[str, Any] = {"head": [row[0] for row in rows[1:]]}
         for i, name in enumerate(rows[0][1:], start=1):
             columns[name] = np.array([float(row[i]) if row[i] else np.nan for row in rows[1:]])
-        return _table(columns)
+        return table(columns)
 
     def judge(self, *, tolerance: float | None = None, thresholds: Mapping[str, float] | None = None) -> Verdict:
         """Roles, importance and redundancy of every head."""
         return Verdict(_core.judge(self._core, dict(thresholds or {}), tolerance))
 
-    def __repr__(self) -> str:
-        return f"Evidence({len(self.to_dict()['heads'])} heads)"
 
-
-class Verdict(_Result):
-    """What the evidence implies: roles, importance class, redundant heads."""
+class Verdict(_HeadResult):
+    """What the evidence implies about every head: its standing, its roles and the heads that are redundant with it."""
 
     _core_type = _core.Verdict
 
-    @property
-    def heads(self) -> Any:
-        """A table with one row for each head: its standing, its roles and what can stand in for it."""
+    def _table(self) -> Table:
         rows = self.to_dict()["heads"]
         columns: dict[str, Any] = {
             "head": [row["head"] for row in rows],
@@ -102,14 +115,11 @@ class Verdict(_Result):
             "roles": [", ".join(role["role"] for role in row.get("roles", [])) for row in rows],
             "redundant_with": [", ".join(row.get("redundant_with", [])) for row in rows],
         }
-        return _table(columns)
+        return table(columns)
 
     def explain(self, head: str) -> str:
         """One sentence about a head, in plain words."""
         return str(self._core.explain(head))
-
-    def __repr__(self) -> str:
-        return f"Verdict({len(self.to_dict()['heads'])} heads)"
 
 
 class Plan(_Result):
@@ -139,12 +149,15 @@ class Study:
         self.plan = Plan(core.plan)
         self.summary: dict[str, Any] = json.loads(core.summary)
 
-    @property
-    def pruned(self) -> Model | None:
-        """The smaller model. None: the data do not support the plan, and no share of heads was asked for."""
-        from headwise.model import Model
+    def __reduce__(self) -> Any:
+        raise TypeError("a Study cannot be pickled: pickle its evidence, verdict and plan, and save() its pruned model")
 
-        return Model(self._core.pruned) if self._core.has_pruned else None
+    @property
+    def pruned(self) -> PrunedModel | None:
+        """The smaller model. None: the data do not support the plan, and no share of heads was asked for."""
+        from headwise.model import PrunedModel
+
+        return PrunedModel(self._core.pruned) if self._core.has_pruned else None
 
     def page(self) -> str:
         """The page of reports, as one HTML document without network."""
@@ -164,14 +177,6 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({len(self.plan.drop)} heads to remove)"
-
-
-def _table(columns: dict[str, Any]) -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        return {name: np.asarray(values) for name, values in columns.items()}
-    return pd.DataFrame(columns).set_index("head")
 
 
 def _write(file: str, text: str) -> None:

@@ -73,6 +73,8 @@ def test_equals_the_formula(options):
     np.testing.assert_allclose(statistics["entropy"], entropy.mean((0, 2)), atol=1e-5)
     np.testing.assert_allclose(statistics["confidence"], weights.max(-1).mean((0, 2)), atol=1e-5)
     assert (statistics.rows("entropy") == 18).all()
+    options.pop("gates", None)
+    np.testing.assert_allclose(hw.attention_maps(q, k, **options), weights, atol=1e-6)
 
 
 def test_fewer_dimensions_and_other_layouts():
@@ -83,6 +85,15 @@ def test_fewer_dimensions_and_other_layouts():
     spread[:] = q
     np.testing.assert_array_equal(hw.attention(spread, k, v, causal=True), out)
     np.testing.assert_array_equal(hw.attention(q[None, None], k[None, None], v[None, None], causal=True)[0, 0], out)
+
+
+def test_maps_have_the_shape_of_the_arrays():
+    q, k = draw(3, 4, 5, 6), draw(3, 2, 7, 6)
+    maps = hw.attention_maps(q, k)
+    assert maps.shape == (3, 4, 5, 7)
+    np.testing.assert_array_equal(hw.attention_maps(q[1], k[1]), maps[1])
+    np.testing.assert_array_equal(hw.attention_maps(q[:, None], k[:, None]), maps[:, None])
+    assert hw.attention_maps(q[:, :, :0], k).shape == (3, 4, 0, 7)
 
 
 def test_statistics_add_up():

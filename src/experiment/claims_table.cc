@@ -1,10 +1,13 @@
 // docs/claims.md: every claim beside its verdict.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "experiment/experiment_kind.h"
 #include "headwise/experiment/experiment.h"
 #include "io/file.h"
 
@@ -25,6 +28,21 @@ std::string outcome_of(const ClaimVerdict& verdict) {
                      verdict.depends_on);
 }
 
+/// With a --model for each that the settings name, by the name of its folder.
+std::string command_of(const ExperimentInfo& info) {
+  const auto kinds = experiment_kinds();
+  const auto kind = std::ranges::find(kinds, info.name, &ExperimentKind::name);
+  if (kind == kinds.end()) return "";
+  std::string command = fmt::format("headwise experiment {} -o OUT", info.name);
+  std::set<std::string> models;
+  for (const ExperimentTrial& trial : kind->trials(settings_of(info, false))) {
+    if (!trial.model.empty() && models.insert(trial.model).second) {
+      command += " --model " + trial.model;
+    }
+  }
+  return fmt::format("`{}`", command);
+}
+
 }  // namespace
 
 std::string claims_table(const std::filesystem::path& folder) {
@@ -33,7 +51,7 @@ std::string claims_table(const std::filesystem::path& folder) {
       "Each row is an experiment that can fail. `claim.md` in its folder was committed before the "
       "result: what is claimed by whom, what varies, the\nsmallest effect that matters, and the "
       "rule that turns trials into the verdict. [Experiments](experiments.md) describes the "
-      "files.\n\n"
+      "files, and where the models are from: a --model is the folder of this name.\n\n"
       "This page is made by `headwise experiment --table experiments`; a test compares it with the "
       "committed trials.\n\n"
       "| claim | source | verdict | figure | 95 % interval | command "
@@ -44,14 +62,13 @@ std::string claims_table(const std::filesystem::path& folder) {
     std::optional<ClaimVerdict> verdict;
     if (is_there(result / "trials.jsonl")) verdict = judge_experiment(result);
     const bool designed_only = !info.not_decided.empty();
-    table +=
-        fmt::format("| [{}](../experiments/{}/claim.md) | {} | {} | {} | {} | {} |\n", info.claim,
-                    info.name, info.source,
-                    verdict         ? outcome_of(*verdict)
-                    : designed_only ? "*not decided here*"
-                                    : "not run yet",
-                    verdict ? figure_of(*verdict) : "", verdict ? interval_of(*verdict) : "",
-                    designed_only ? "" : fmt::format("`headwise experiment {} -o OUT`", info.name));
+    table += fmt::format("| [{}](../experiments/{}/claim.md) | {} | {} | {} | {} | {} |\n",
+                         info.claim, info.name, info.source,
+                         verdict         ? outcome_of(*verdict)
+                         : designed_only ? "*not decided here*"
+                                         : "not run yet",
+                         verdict ? figure_of(*verdict) : "", verdict ? interval_of(*verdict) : "",
+                         command_of(info));
     if (verdict) {
       sections +=
           fmt::format("\n## {}\n\n{}: {}\n", info.claim, outcome_of(*verdict), verdict->why);

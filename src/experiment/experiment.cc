@@ -67,16 +67,6 @@ ExperimentInfo info_of(const BuiltInExperiment& file) {
           .not_decided = rest_of_line("\nNot decided here: ")};
 }
 
-/// The settings of experiments/NAME, or with --quick those of their object "quick" in place of
-/// fields of the same names.
-json settings_of(const ExperimentInfo& info, bool quick) {
-  json settings = parse_json(info.settings, fmt::format("experiments/{}/settings.json", info.name));
-  json changed = settings.value("quick", json::object());
-  settings.erase("quick");
-  if (quick) settings.update(changed);
-  return settings;
-}
-
 /// "AMD EPYC, 2 threads, AVX3"
 std::string machine() {
   std::string cpu = "unknown processor";
@@ -304,6 +294,14 @@ ClaimVerdict judge_trials(const TrialFile& file, const std::string& where) {
 }
 
 }  // namespace
+
+json settings_of(const ExperimentInfo& info, bool quick) {
+  json settings = parse_json(info.settings, fmt::format("experiments/{}/settings.json", info.name));
+  json changed = settings.value("quick", json::object());
+  settings.erase("quick");
+  if (quick) settings.update(changed);
+  return settings;
+}
 
 std::span<const ExperimentInfo> experiments() {
   static const std::vector<ExperimentInfo> all = [] {

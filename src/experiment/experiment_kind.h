@@ -75,6 +75,10 @@ struct ExperimentKind {
   Finding (*judge)(const nlohmann::json& settings, const TrialResults& results){};
 };
 
+/// The settings of experiments/NAME, or with --quick those of their object "quick" in place of
+/// fields of the same names.
+nlohmann::json settings_of(const ExperimentInfo& info, bool quick);
+
 /// All experiments, in the order in which they are listed.
 std::span<const ExperimentKind> experiment_kinds();
 

@@ -14,6 +14,8 @@ std::span<const ExperimentKind> experiment_kinds() {
     all.push_back(head_specialisation());
     all.push_back(train_many_prune_few());
     all.push_back(head_dropout());
+    all.push_back(convolution_as_heads());
+    all.push_back(programs_as_heads());
     all.push_back(layers_by_depth());
     all.push_back(redundant_partner());
     all.push_back(single_heads());

@@ -22,6 +22,7 @@ Value Layers::linear(const Value& x, const std::string& name, const LinearShape&
 }
 
 Value Layers::norm(const Value& x, const std::string& name, int64_t width) const {
+  if (config_.norm == NormKind::none) return x;
   const TensorInfo& gain = reader_.take(name + ".weight", {width});
   const TensorInfo* const bias =
       config_.norm == NormKind::layer ? &reader_.take(name + ".bias", {width}) : nullptr;

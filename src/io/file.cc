@@ -1,12 +1,12 @@
 // Reading, and writing aside with fsync and rename, on POSIX.
 #include "io/file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -46,21 +46,6 @@ const char* kind_of(mode_t mode) {
                .got = std::move(got),
                .hint = hint});
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 struct stat status_of(int file, const fs::path& path) {
   struct stat status = {};
@@ -112,27 +97,22 @@ class Aside {
     do {
       aside_ = path;
       aside_.replace_filename(aside_name(path.filename().string(), ::getpid(), number++));
-      fd_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (fd_ < 0 && errno == EEXIST);
-    if (fd_ < 0) fail(errno);
+      file_ = Descriptor(aside_, O_WRONLY | O_CREAT | O_EXCL);
+    } while (!file_.is_open() && errno == EEXIST);
+    if (!file_.is_open()) fail(errno);
   }
   ~Aside() {
-    close();
     if (!renamed_) ::unlink(aside_.c_str());
   }
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
   void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno != EINTR) fail(errno);
-      if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
-    }
+    if (!file_.write(bytes)) fail(errno);
   }
 
   void rename() {
-    if (::fsync(fd_) != 0 || close() != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {
+    if (!file_.sync() || !file_.close() || ::rename(aside_.c_str(), path_.c_str()) != 0) {
       fail(errno);
     }
     renamed_ = true;
@@ -146,11 +126,10 @@ class Aside {
                      ? "make room; what was there before is untouched"
                      : "");
   }
-  int close() { return fd_ < 0 ? 0 : ::close(std::exchange(fd_, -1)); }
 
   fs::path path_;
   fs::path aside_;
-  int fd_ = -1;
+  Descriptor file_;
   bool renamed_ = false;
 };
 
@@ -173,17 +152,19 @@ std::vector<fs::path> left_half_written(const fs::path& path) {
 }
 
 void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (fs::is_directory(folder, error)) return;
+  std::error_code error, ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return;
+  make_folder(folder.parent_path());
+  if (fs::create_directory(folder, error)) sync_names(folder_of(folder));
+  if (fs::is_directory(folder, ignored)) return;  // also made by somebody else
   throw Error({.what = "the folder cannot be made",
                .where = folder.string(),
-               .got = error ? error.message() : "a file of that name"});
+               .got = is_there(folder) ? "a file of that name" : error.message()});
 }
 
 void sync_names(const fs::path& folder) {
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() >= 0) ::fsync(opened.get());
+  const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
+  if (opened.is_open()) opened.sync();
 }
 
 void sync_folder(const fs::path& folder) {
@@ -194,8 +175,8 @@ void sync_folder(const fs::path& folder) {
     if (error) break;
     if (fs::is_directory(status)) sync_names(at->path());
     if (!fs::is_regular_file(status)) continue;
-    const Descriptor opened(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC));
-    if (opened.get() < 0 || ::fsync(opened.get()) != 0) cannot_write(at->path(), reason(errno));
+    const Descriptor opened(at->path(), O_RDONLY);
+    if (!opened.is_open() || !opened.sync()) cannot_write(at->path(), reason(errno));
   }
   if (error) cannot_write(folder, error.message());
   sync_names(folder);
@@ -203,37 +184,17 @@ void sync_folder(const fs::path& folder) {
 
 InputFile::InputFile(const fs::path& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe waits for its writer.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0) cannot_open(path, errno);
-  const struct stat status = status_of(file.get(), path);
+  file_ = Descriptor(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file_.is_open()) cannot_open(path, errno);
+  const struct stat status = status_of(file_.get(), path);
   if (!S_ISREG(status.st_mode)) cannot_read(path, kind_of(status.st_mode));
   size_ = status.st_size;
   changed_ = write_time(status);
-  file_ = file.release();
-}
-
-InputFile::~InputFile() {
-  if (file_ >= 0) ::close(file_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      size_(other.size_),
-      changed_(other.changed_) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(file_, other.file_);
-  std::swap(size_, other.size_);
-  std::swap(changed_, other.changed_);
-  return *this;
 }
 
 void InputFile::read(int64_t at, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t count = ::pread(file_, out.data(), out.size(), at);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = file_.read(at, out);
     if (count < 0) cannot_read(path_, reason(errno));
     if (count == 0) {
       throw Error({.what = "file: it was shortened while it was read",
@@ -248,7 +209,7 @@ void InputFile::read(int64_t at, std::span<std::byte> out) const {
 }
 
 void InputFile::check_unchanged() const {
-  const struct stat status = status_of(file_, path_);
+  const struct stat status = status_of(file_.get(), path_);
   if (status.st_size == size_ && write_time(status) == changed_) return;
   throw Error({.what = "file: it was changed while it was read",
                .where = path_.string(),
@@ -290,6 +251,19 @@ void write_file_whole(const fs::path& path, std::span<const std::span<const std:
 void write_file_whole(const fs::path& path, std::string_view text) {
   const std::array parts = {std::as_bytes(std::span(text))};
   write_file_whole(path, parts);
+}
+
+void copy_file_whole(const fs::path& from, const fs::path& to) {
+  constexpr int64_t kStep = int64_t{1} << 20;
+  const InputFile file(from);
+  std::vector<std::byte> part;
+  write_file_whole(to, [&](const FileSink& write) {
+    for (int64_t at = 0; at < file.size(); at += std::ssize(part)) {
+      part.resize(static_cast<size_t>(std::min(kStep, file.size() - at)));
+      file.read(at, part);
+      write(part);
+    }
+  });
 }
 
 }  // namespace headwise

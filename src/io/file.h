@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headwise/io/output_file.h"
+#include "io/descriptor.h"
 
 namespace headwise {
 
@@ -31,9 +32,6 @@ class InputFile {
  public:
   /// Throws Error if there is no such file, or a directory, pipe, socket, device or dangling link.
   explicit InputFile(const std::filesystem::path& path);
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }  // in bytes, when it was opened
@@ -46,7 +44,7 @@ class InputFile {
 
  private:
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;
   int64_t size_ = 0;
   int64_t changed_ = 0;  // time of the last write, in nanoseconds
 };
@@ -62,6 +60,9 @@ void write_file_whole(const std::filesystem::path& path,
 using FileSink = std::function<void(std::span<const std::byte>)>;
 void write_file_whole(const std::filesystem::path& path,
                       const std::function<void(const FileSink&)>& fill);
+
+/// A copy that is whole or not there.
+void copy_file_whole(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// What processes that were killed left of `path` beside it, as `.NAME.PID.NUMBER.part`.
 std::vector<std::filesystem::path> left_half_written(const std::filesystem::path& path);

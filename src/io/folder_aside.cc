@@ -45,8 +45,7 @@ FolderAside::FolderAside(fs::path out) : out_(fs::absolute(out).lexically_normal
   require_free(out_);
   std::error_code error;
   if (fs::exists(out_, error)) out_ = fs::canonical(out_);  // a link is followed
-  fs::create_directories(out_.parent_path(), error);
-  if (error) fail("the output folder cannot be made", out_, error);
+  make_folder(out_.parent_path());
   room_ = out_.string() + ".headwise-part";
   path_ = room_ / "model";
   take_room();
@@ -104,10 +103,7 @@ void copy_files(const fs::path& from, const fs::path& to) {
   for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
        at.increment(error)) {
     if (!at->is_regular_file()) continue;
-    const fs::path copy = to / at->path().lexically_relative(from);
-    fs::create_directories(copy.parent_path(), error);
-    if (!error) fs::copy_file(at->path(), copy, error);
-    if (error) fail("a file cannot be copied", copy, error);
+    copy_file_whole(at->path(), to / at->path().lexically_relative(from));
   }
   if (error) fail("the folder cannot be read", from, error);
 }

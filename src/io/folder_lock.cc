@@ -1,10 +1,8 @@
 // A lock on the folder itself, so that no file is left behind.
 #include "io/folder_lock.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
@@ -14,11 +12,11 @@
 namespace headwise {
 
 FolderLock::FolderLock(const std::filesystem::path& folder)
-    : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  const auto lock = [&] { return ::flock(folder_.get(), LOCK_EX | LOCK_NB); };
+  if (folder_.is_open() && uninterrupted(lock) == 0) return;
   const int error = errno;
-  if (fd_ >= 0) ::close(fd_);
-  const bool taken = fd_ >= 0 && error == EWOULDBLOCK;
+  const bool taken = folder_.is_open() && error == EWOULDBLOCK;
   throw Error(
       {.what = taken ? "folder: another process is writing to it" : "folder: cannot be opened",
        .where = folder.string(),
@@ -26,11 +24,9 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
        .hint = taken ? "wait for it, or choose another folder" : ""});
 }
 
-FolderLock::~FolderLock() { ::close(fd_); }
-
 bool FolderLock::is_of(const std::filesystem::path& folder) const {
   struct stat locked = {}, named = {};
-  return ::fstat(fd_, &locked) == 0 && ::stat(folder.c_str(), &named) == 0 &&
+  return ::fstat(folder_.get(), &locked) == 0 && ::stat(folder.c_str(), &named) == 0 &&
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 

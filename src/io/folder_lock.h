@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "io/descriptor.h"
+
 namespace headwise {
 
 /// Held as long as it lives, and given back by the system if the process dies.
@@ -10,15 +12,12 @@ class FolderLock {
  public:
   /// Throws Error if another process, or another lock of this one, has the folder.
   explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
   /// Whether the locked folder still is the one of this name: it may have been moved or replaced.
   bool is_of(const std::filesystem::path& folder) const;
 
  private:
-  int fd_ = -1;
+  Descriptor folder_;
 };
 
 }  // namespace headwise

@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <string>
 
 #include "headwise/core/error.h"
 #include "headwise/core/shape.h"
 #include "io/file.h"
+#include "io/safetensors.h"
 
 namespace headwise {
 namespace {
@@ -37,12 +40,17 @@ std::string npy_header(std::span<const int64_t> shape) {
 void write_npy(const std::filesystem::path& file, std::span<const float> values,
                std::span<const int64_t> shape) {
   constexpr size_t kMostDimensions = 64;  // of NumPy
-  if (shape.size() > kMostDimensions ||
-      element_count(shape) != static_cast<int64_t>(values.size())) {
+  const bool possible = shape.size() <= kMostDimensions &&
+                        std::ranges::all_of(shape, [](int64_t n) { return n >= 0; });
+  const std::optional<int64_t> bytes =
+      possible ? tensor_bytes(shape, Dtype::kF32) : std::optional<int64_t>();
+  if (bytes != static_cast<int64_t>(values.size_bytes())) {
+    constexpr int64_t kEach = sizeof(float);
     throw Error({.what = "write_npy: the shape does not fit the values",
                  .where = file.string(),
                  .got = fmt::format("{} values", values.size()),
-                 .expected = fmt::format("{} for {}", element_count(shape), to_string(shape))});
+                 .expected = bytes ? fmt::format("{} for {}", *bytes / kEach, to_string(shape))
+                                   : "a shape of at most 64 dimensions and 2^63 bytes"});
   }
   const std::string header = npy_header(shape);
   const std::array parts = {std::as_bytes(std::span(header)), std::as_bytes(values)};

@@ -36,6 +36,11 @@ TEST(Npy, RefusesAShapeThatDoesNotFitAndWritesNothing) {
   EXPECT_THAT(error.where, HasSubstr("a.npy"));
   EXPECT_EQ(error.got, "5 values");
   EXPECT_EQ(error.expected, "6 for [2, 3]");
+  for (const auto& shape : {std::vector<int64_t>(64, 4), {-2, -3}, std::vector<int64_t>(65, 1)}) {
+    const ErrorDetail impossible =
+        error_of([&] { write_npy(folder.path() / "a.npy", std::vector<float>(6), shape); });
+    EXPECT_THAT(impossible.where, HasSubstr("a.npy"));
+  }
   EXPECT_TRUE(folder.names().empty());
 }
 

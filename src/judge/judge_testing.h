@@ -33,8 +33,8 @@ inline Measure share(double value, int64_t n, double baseline) {
 /// Four relations on probe sentences, as many as a role needs.
 inline void find_relations_on_probes(Evidence& evidence, const std::string& head, double value,
                                      double baseline, int64_t n = 300) {
-  for (const char* name :
-       {"relation/case/to_head", "relation/obj/to_head", "relation/obj/to_dependent"}) {
+  for (const char* name : {"relation/case/to_head", "relation/obj/to_head",
+                           "relation/obj/to_dependent", "relation/obl/to_head"}) {
     evidence.head(head).probes.add(name, share(value, n, baseline));
   }
 }

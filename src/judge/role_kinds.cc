@@ -148,8 +148,8 @@ constexpr Threshold kThresholds[] = {
     {"delimiter", 0.6, "weight on special tokens and punctuation"},
     {"broad", 0.85, "entropy, of the most that there could be"},
     {"relation", 0.1, "accuracy above that of the best fixed offset"},
-    {"relation_probes", 0.08,
-     "the same on probes, above offsets in real text too, for three pairs of relation and "
+    {"relation_probes", 0.05,
+     "the same on probes, weighted as far apart as in real text, for four pairs of relation and "
      "direction"},
     {"coreference", 0.15, "accuracy above that of the nearest name, and above a half"},
     {"coreference_probes", 0.26, "the same on probe sentences"},

@@ -45,10 +45,12 @@ TEST(Families, NameALayerByItsNumber) {
       if (stack->layer.empty()) continue;
       ++stacks;
       EXPECT_NE(stack->layer.find("{}"), std::string_view::npos) << family.type;
-      for (const std::string_view name : {stack->self.query, stack->self.output, stack->self.norm,
-                                          stack->down, stack->feed_forward_norm, stack->word}) {
+      for (const std::string_view name :
+           {stack->self.query, stack->self.output, stack->down, stack->word}) {
         EXPECT_NE(name, "") << family.type;
       }
+      EXPECT_EQ(stack->self.norm.empty(), family.type == "normless");
+      EXPECT_EQ(stack->feed_forward_norm.empty(), family.type == "normless") << family.type;
     }
     EXPECT_GT(stacks, 0) << family.type;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,20 @@ constexpr int64_t kFeedForwardRows = 768;
 
 /// Rows of an embedding that a thread reads at once.
 constexpr int64_t kGatheredRows = 64;
+
+void copy_rows(View<const float, 2> from, View<float, 2> to) {
+  if (from.data() == to.data()) return;
+  for (int64_t row = 0; row < from.extent(0); ++row) {
+    std::copy_n(&from(row, 0), from.extent(1), &to(row, 0));
+  }
+}
+
+void add_rows(View<const float, 2> from, View<float, 2> to) {
+  for (int64_t row = 0; row < from.extent(0); ++row) {
+    std::transform(&from(row, 0), &from(row, 0) + from.extent(1), &to(row, 0), &to(row, 0),
+                   std::plus<>());
+  }
+}
 
 }  // namespace
 
@@ -49,15 +64,20 @@ void Linear::backward(View<const float, 2> x, View<const float, 2> dy,
 }
 
 Norm::Norm(WeightSource& source, const LayerName& name, const ModelConfig& config, int64_t width)
-    : kind_(config.norm), epsilon_(config.epsilon), weight_(source.vector(name.weight(), width)) {
+    : kind_(config.norm), epsilon_(config.epsilon) {
+  if (kind_ == NormKind::none) return;
+  weight_ = source.vector(name.weight(), width);
   if (kind_ == NormKind::layer) bias_ = source.vector(name.bias(), width);
 }
 
 void Norm::forward(View<const float, 2> x, View<float, 2> out) const {
-  if (kind_ == NormKind::rms) {
-    rms_norm(x, weight_.vector(), epsilon_, out);
-  } else {
-    layer_norm(x, weight_.vector(), bias_.vector(), epsilon_, out);
+  switch (kind_) {
+    case NormKind::none:
+      return copy_rows(x, out);
+    case NormKind::layer:
+      return layer_norm(x, weight_.vector(), bias_.vector(), epsilon_, out);
+    case NormKind::rms:
+      return rms_norm(x, weight_.vector(), epsilon_, out);
   }
 }
 
@@ -65,10 +85,13 @@ void Norm::backward(View<const float, 2> x, View<const float, 2> dy,
                     const InputGradient& to) const {
   const NormGradients gradients{
       .dx = to.dx, .add_to_dx = to.add, .dweight = weight_.dvector(), .dbias = bias_.dvector()};
-  if (kind_ == NormKind::rms) {
-    rms_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
-  } else {
-    layer_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
+  switch (kind_) {
+    case NormKind::none:
+      return to.add ? add_rows(dy, to.dx) : copy_rows(dy, to.dx);
+    case NormKind::layer:
+      return layer_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
+    case NormKind::rms:
+      return rms_norm_backward(x, weight_.vector(), epsilon_, dy, gradients);
   }
 }
 

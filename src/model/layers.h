@@ -46,6 +46,7 @@ class Linear {
   Weights weight_, bias_;
 };
 
+/// Without a norm (NormKind::none) rows pass unchanged.
 class Norm {
  public:
   Norm() = default;

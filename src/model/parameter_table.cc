@@ -86,6 +86,7 @@ class TableBuilder {
   }
 
   void add_norm(const std::string& name, int64_t width) {
+    if (config_.norm == NormKind::none) return;
     add(name + ".weight", {width}, Init::ones());
     if (config_.norm == NormKind::layer) add(name + ".bias", {width});
   }

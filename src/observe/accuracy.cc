@@ -49,10 +49,32 @@ void Answers::raise_baseline(const Halves& right) {
   for (const int half : {0, 1}) raise(of_halves[half], right[half], items[half]);
 }
 
+Measure Answers::measured(int64_t right_ones, std::span<const int> halves,
+                          double its_baseline) const {
+  int64_t n = 0, sum = 0;
+  double squares = 0;
+  for (const int half : halves) {
+    n += items[half];
+    if (weighting) sum += weighting->sum[half];
+    if (weighting) squares += weighting->squares[half];
+  }
+  if (!weighting) return accuracy(right_ones, n, its_baseline);
+  const auto all_weights = static_cast<double>(sum);
+  const double share =
+      sum == 0 ? 0 : weighting->covered * static_cast<double>(right_ones) / all_weights;
+  const int64_t effective =
+      sum == 0 ? 1 : std::max<int64_t>(1, std::llround(all_weights * all_weights / squares));
+  return {.value = share,
+          .n = effective,
+          .interval = wilson_interval(share, effective, kZ),
+          .baseline = its_baseline};
+}
+
 void Answers::add_to(std::span<const uint8_t> heads, std::span<Measures> measures) const {
   if (all() == 0) return;
   for (size_t h = 0; h < heads.size(); ++h) {
-    if (heads[h] != 0) measures[h].add(name, accuracy(right[h][0] + right[h][1], all(), baseline));
+    if (heads[h] == 0) continue;
+    measures[h].add(name, measured(right[h][0] + right[h][1], std::array{0, 1}, baseline));
   }
 }
 
@@ -66,8 +88,8 @@ std::optional<BestHead> Answers::best(std::span<const uint8_t> heads, const Mode
       if (heads[h] == 0 || right[h][0] <= most) continue;
       most = right[h][0];
       best = {.head = site.head_name(i),
-              .chosen = accuracy(right[h][0], items[0], of_halves[0]),
-              .measured = accuracy(right[h][1], items[1], of_halves[1])};
+              .chosen = measured(right[h][0], std::array{0}, of_halves[0]),
+              .measured = measured(right[h][1], std::array{1}, of_halves[1])};
     }
   }
   if (most < 0) return {};

@@ -32,23 +32,35 @@ bool has_any(const AttentionSite& site, std::span<const uint8_t> heads);
 struct Answers {
   using Halves = std::array<int64_t, 2>;
 
+  /// Of items that do not all count the same. `right` is then a sum of weights.
+  struct Weighting {
+    Halves sum{};                     // of the weights of all items
+    std::array<double, 2> squares{};  // of the weights, summed up
+    double covered = 1;               // the share of what the items stand for that has any
+  };
+
   std::string name{};                 // "relation/det/to_head"
   Halves items{};                     // so far; the next one is of half `all() % 2`
   std::vector<Halves> right{};        // [heads]
   double baseline = 0;                // the best of what needs no head, over all items
   std::array<double, 2> of_halves{};  // the same on each half
+  std::optional<Weighting> weighting{};
 
   int64_t all() const { return items[0] + items[1]; }
 
   /// After the last item: something that needs no head is right so often.
   void raise_baseline(const Halves& right);
 
-  /// The accuracy of each head in `heads`.
+  /// The accuracy of each head in `heads`. With weights, n is the effective number of items (Kish):
+  /// that of equal items with the same variance.
   void add_to(std::span<const uint8_t> heads, std::span<Measures> measures) const;
 
   /// The head that is right most often on half 0 (the first of those), and its accuracy on half 1;
   /// nothing if there are no items in one of them, or no heads.
   std::optional<BestHead> best(std::span<const uint8_t> heads, const Model& model) const;
+
+ private:
+  Measure measured(int64_t right, std::span<const int> halves, double baseline) const;
 };
 
 /// Adds measures and the best head to where they belong.

@@ -25,6 +25,7 @@ struct MetricContext {
   uint64_t seed = 0;
   bool all_pairs = false;         // of heads of one kind of attention, not only of one layer
   bool probes = false;            // the texts are built-in probes
+  bool as_far_apart = false;      // weigh relations as if words were as far apart as in real text
   std::vector<uint8_t> wanted{};  // [heads of the model]: which are asked for; empty: all
   View<const float, 2> gates{};   // [1, heads of the model]; empty: all 1
   std::span<const HeadOutput> replaced{};  // outputs of heads that are mean-ablated

@@ -145,6 +145,7 @@ class Observation {
                                 .seed = options_.seed,
                                 .all_pairs = options_.all_pairs,
                                 .probes = probes,
+                                .as_far_apart = probes && !options_.lexicon,
                                 .wanted = wanted(),
                                 .gates = gates(),
                                 .replaced = options_.replaced,
@@ -191,7 +192,7 @@ class Observation {
 
   void measure_probes() {
     const ProbeLexicon lexicon = options_.lexicon.value_or(ProbeLexicon::english());
-    const auto trees = probe_sentences(lexicon, kProbeCount, options_.seed);
+    const auto trees = probe_sentences(lexicon, kProbeSentences, options_.seed);
     const auto pronouns = probe_coreference(lexicon, kProbeCount, options_.seed);
     const auto fields = probe_fields(lexicon, kProbeCount, options_.seed);
     const auto rare = probe_rare(lexicon, kProbeCount, options_.seed);

@@ -1,7 +1,8 @@
 // relation: whether a word attends to its syntactic head, and a head at its dependent (Clark et al.
-// 2019).
+// 2019). Items of English probes are weighted so that words are as far apart as in real text.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "observe/accuracy.h"
 #include "observe/head_metric.h"
 #include "observe/maps_in_parts.h"
+#include "observe/real_offsets.h"
 
 namespace headwise {
 namespace {
@@ -22,11 +24,15 @@ struct Candidate {
   TokenSpan tokens{};
 };
 
+const std::string kRelation = "relation/";
+
 /// An item: a word whose prediction is right if it is one of some words.
 struct RelationItem {
   int32_t question = 0;  // which relation and direction
   int32_t half = 0;
+  int64_t asked = 0;           // the word
   int64_t first = 0, end = 0;  // its answers
+  int64_t weight = 1;
 };
 
 /// A word that must be predicted from, and the items that this is for.
@@ -59,7 +65,7 @@ class Questions {
     for (int64_t c = 0; c < std::ssize(sentence.candidates); ++c) {
       const int64_t w = sentence.candidates[c].word, first = std::ssize(items);
       const TreeWord& word = tree.words[w];
-      if (word.head >= 0) add_item("relation/" + word.relation + "/to_head", w, {&word.head, 1});
+      if (word.head >= 0) add_item(kRelation + word.relation + "/to_head", w, {&word.head, 1});
       add_dependents(tree, w, dependents[w]);
       if (first < std::ssize(items)) sentence.rows.push_back({c, first, std::ssize(items)});
     }
@@ -73,6 +79,34 @@ class Questions {
     }
   }
 
+  /// After the last sentence: weighs the relations that real text has distances of. The baseline is
+  /// what the best offset finds there.
+  void weigh() {
+    std::vector<std::vector<RelationItem*>> of_question(answers.size());
+    for (RelationItem& item : items) of_question[item.question].push_back(&item);
+    for (size_t q = 0; q < answers.size(); ++q) {
+      Answers& question = answers[q];
+      const RealOffsets* const real =
+          real_offsets(std::string_view(question.name).substr(kRelation.size()));
+      if (real == nullptr) continue;
+      std::vector<int64_t> offsets;
+      for (const RelationItem* item : of_question[q]) offsets.push_back(nearest(*item));
+      const std::vector<int64_t> weights = offset_weights(*real, offsets);
+      Answers::Weighting weighting;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        RelationItem& item = *of_question[q][i];
+        const auto weight = static_cast<double>(weights[i]);
+        item.weight = weights[i];
+        weighting.sum[item.half] += weights[i];
+        weighting.squares[item.half] += weight * weight;
+      }
+      weighting.covered = static_cast<double>(weighting.sum[0] + weighting.sum[1]) / kWeightOne;
+      question.weighting = weighting;
+      question.baseline = static_cast<double>(real->best) / 10000;
+      question.of_halves = {question.baseline, question.baseline};
+    }
+  }
+
   bool is_right(const RelationItem& item, int64_t word) const {
     return std::find(words.begin() + item.first, words.begin() + item.end, word) !=
            words.begin() + item.end;
@@ -83,6 +117,17 @@ class Questions {
   std::vector<int64_t> words;  // the answers of items
 
  private:
+  /// The offset of the nearest answer; of two as near, the later.
+  int64_t nearest(const RelationItem& item) const {
+    int64_t best = 0;
+    for (int64_t i = item.first; i < item.end; ++i) {
+      const int64_t offset = words[i] - item.asked;
+      const int64_t closer = std::abs(offset) - std::abs(best);
+      if (best == 0 || closer < 0 || (closer == 0 && offset > best)) best = offset;
+    }
+    return best;
+  }
+
   /// One item for every relation of a word's dependents.
   void add_dependents(const TreeSentence& tree, int64_t word, std::vector<int64_t>& dependents) {
     const auto relation = [&](int64_t w) -> const std::string& { return tree.words[w].relation; };
@@ -90,7 +135,7 @@ class Questions {
     for (size_t first = 0, end; first < dependents.size(); first = end) {
       const std::string& name = relation(dependents[first]);
       for (end = first + 1; end < dependents.size() && relation(dependents[end]) == name;) ++end;
-      add_item("relation/" + name + "/to_dependent", word,
+      add_item(kRelation + name + "/to_dependent", word,
                std::span(dependents).subspan(first, end - first));
     }
   }
@@ -104,7 +149,11 @@ class Questions {
     }
     const auto half = static_cast<int32_t>(answers[question].all() % 2);
     ++answers[question].items[half];
-    items.push_back({question, half, std::ssize(words), std::ssize(words) + std::ssize(right)});
+    items.push_back({.question = question,
+                     .half = half,
+                     .asked = word,
+                     .first = std::ssize(words),
+                     .end = std::ssize(words) + std::ssize(right)});
     for (const int64_t one : right) {
       words.push_back(one);
       ++offsets_[question][one - word][half];
@@ -152,6 +201,7 @@ class Relations : public HeadMetric {
                                                 : questions_.add(*text.tree, text.encoding));
     }
     questions_.set_baselines();
+    if (context.as_far_apart) questions_.weigh();
   }
 
   bool has_items() const { return !questions_.items.empty(); }
@@ -199,7 +249,7 @@ class Relations : public HeadMetric {
     for (int64_t i = word.first; i < word.end; ++i) {
       const RelationItem& item = questions_.items[i];
       questions_.answers[item.question].right[head][item.half] +=
-          questions_.is_right(item, prediction);
+          questions_.is_right(item, prediction) ? item.weight : 0;
     }
   }
 

@@ -1,15 +1,20 @@
 // Relations of words: by hand, and against a plain computation from stored maps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "headwise/core/parallel.h"
 #include "observe/accuracy.h"
 #include "observe/data_pass.h"
 #include "observe/labelled_testing.h"
 #include "observe/maps_in_parts.h"
+#include "observe/real_offsets.h"
 
 namespace headwise {
 namespace {
@@ -171,6 +176,42 @@ TEST(RelationItems, AreOfHeadsThatAreWantedAndKeptApartForProbes) {
   EXPECT_NE(observed.heads[6].find("relation/det/to_head"), nullptr);
   EXPECT_TRUE(observed.evidence.best.empty());
   EXPECT_EQ(observed.evidence.best_probes.at("relation/det/to_head").head, "L1.H2");
+}
+
+/// As if words of probes were as far apart as in real text: against weights taken one by one.
+TEST(RelationItems, OfProbesHaveTheDistancesOfRealText) {
+  const Model model = load_golden_model("bert");
+  const ChanceTreebank treebank(60, false);
+  const MetricContext context{
+      .model = model, .corpus = treebank.corpus, .probes = true, .as_far_apart = true};
+  const MetricResult observed = run_metric(context, relations_metric(context));
+  int weighted = 0;
+  for (const auto& [name, of] : expected_of(model, treebank.corpus)) {
+    const RealOffsets* const real = real_offsets(name.substr(name.find('/') + 1));
+    if (real == nullptr) continue;
+    ++weighted;
+    std::vector<int64_t> nearest;
+    for (const auto& offsets : of.right_offsets) {
+      nearest.push_back(*std::ranges::min_element(
+          offsets, {}, [](int64_t offset) { return std::pair(std::abs(offset), -offset); }));
+    }
+    const std::vector<int64_t> weights = offset_weights(*real, nearest);
+    for (int64_t h = 0; h < model.heads(); ++h) {
+      double right = 0, sum = 0, squares = 0;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const double weight = static_cast<double>(weights[i]) / kWeightOne;
+        right += of.right[i][h] ? weight : 0;
+        sum += weight;
+        squares += weight * weight;
+      }
+      const Measure* const measure = observed.heads[h].find(name);
+      ASSERT_NE(measure, nullptr);
+      EXPECT_NEAR(measure->value, right, 1e-9) << name << " " << head_name(model, h);
+      EXPECT_EQ(measure->n, std::llround(sum * sum / squares));
+      EXPECT_EQ(measure->baseline, real->best / 10000.);
+    }
+  }
+  EXPECT_GE(weighted, 4);
 }
 
 /// llama_fixed: L0.H1 attends to the previous token.

@@ -53,6 +53,22 @@ ObserveData text_data(const Model& model, std::span<const std::string> texts,
   return data;
 }
 
+ObservedCorpus corpus_of(const Model& model, std::span<const TreeSentence> treebank,
+                         std::string name) {
+  ObservedCorpus corpus{.name = std::move(name)};
+  const Tokenizer& tokenizer = tokenizer_of(model);
+  for (const TreeSentence& tree : treebank) {
+    corpus.texts.push_back(observed_text(model, tokenizer, tree.text, tree.id));
+  }
+  return corpus;
+}
+
+std::vector<CoreferenceItem> read_coreference(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const bool entities = name.ends_with(".conllu") || name.ends_with(".conllu.gz");
+  return entities ? read_entities(file) : read_gap(file);
+}
+
 std::optional<EvaluationSet> evaluation_of(const Model& model, const ObservedCorpus& corpus,
                                            std::optional<LossTask> loss) {
   const LossTask task = loss.value_or(default_task(model.config()));

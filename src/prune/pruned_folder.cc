@@ -65,10 +65,7 @@ void copy_others(const fs::path& from, const fs::path& to) {
        at.increment(error)) {
     const fs::path relative = at->path().lexically_relative(from);
     if (is_replaced(relative) || !at->is_regular_file()) continue;
-    const fs::path copy = to / (relative == kModelCard ? card_in_pruned(from) : relative);
-    fs::create_directories(copy.parent_path(), error);
-    if (!error) fs::copy_file(at->path(), copy, error);
-    if (error) fail("a file of the model cannot be copied", copy, error);
+    copy_file_whole(at->path(), to / (relative == kModelCard ? card_in_pruned(from) : relative));
   }
   if (error) fail("the folder of the model cannot be read", from, error);
 }

@@ -17,13 +17,21 @@ using sentencepiece::SentencePieceProcessor;
 std::unique_ptr<const SentencePieceProcessor> read_model(const std::filesystem::path& path) {
   const std::string file = read_file(path);
   auto model = std::make_unique<SentencePieceProcessor>();
-  const auto status = file.empty() ? sentencepiece::util::Status(
-                                         sentencepiece::util::StatusCode::kDataLoss, "empty file")
-                                   : model->LoadFromSerializedProto({file.data(), file.size()});
-  if (!status.ok()) {
+  std::string wrong = file.empty() ? "empty file" : "";
+  try {
+    if (!file.empty()) {
+      const auto status = model->LoadFromSerializedProto({file.data(), file.size()});
+      if (!status.ok()) wrong = status.ToString();
+    }
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // of pieces that the library cannot sort, as with a NUL
+    wrong = error.what();
+  }
+  if (!wrong.empty()) {
     throw Error({.what = "tokenizer: not a SentencePiece model",
                  .where = path.string(),
-                 .got = status.ToString(),
+                 .got = wrong,
                  .hint = "a file fetched with git may be only a pointer to the real one"});
   }
   return model;

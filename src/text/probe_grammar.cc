@@ -192,8 +192,8 @@ ProbeGrammar::VerbGroup ProbeGrammar::verb_group(const Verb& verb, Number number
 
 Clause ProbeGrammar::clause(ClauseParts parts) {
   const Verb& verb = parts.verb != nullptr ? *parts.verb : any_verb();
-  Nominal subject =
-      parts.subject ? *std::move(parts.subject) : nominal(verb.subject, true, parts.detail);
+  Nominal subject = parts.subject ? *std::move(parts.subject)
+                                  : nominal(verb.subject, true, competing(parts.detail));
   subject.phrase.relation = "nsubj";
   VerbGroup group = verb_group(verb, subject.number, parts);
   Clause result{.number = subject.number, .taken = group.taken};
@@ -205,8 +205,10 @@ Clause ProbeGrammar::clause(ClauseParts parts) {
 
   bool heavy = false;
   if (!verb.recipient.empty()) {
+    const Detail detail = competing(parts.detail);
+    const Detail recipient_detail = detail == Detail::relative ? detail : Detail::plain;
     Nominal recipient = parts.recipient ? *std::move(parts.recipient)
-                                        : nominal(verb.recipient, false, Detail::plain);
+                                        : nominal(verb.recipient, false, recipient_detail);
     recipient.phrase.relation = "iobj";
     phrase.after.push_back(std::move(recipient.phrase));
   }
@@ -277,25 +279,40 @@ Phrase ProbeGrammar::ended(Clause clause, const char* mark) {
   return std::move(clause.phrase);
 }
 
+/// For subjects and recipients: a relative clause in half of the cases where there is room.
+Detail ProbeGrammar::competing(Detail detail) {
+  return competitors_ && detail == Detail::full && chance(.5) ? Detail::relative : detail;
+}
+
+Phrase ProbeGrammar::reason(double full) {
+  Phrase phrase =
+      clause({.detail = chance(full) ? Detail::full : Detail::plain, .simple = true}).phrase;
+  subordinate(phrase);
+  return phrase;
+}
+
+void ProbeGrammar::add_reason_behind(Clause& clause) { clause.phrase.after.push_back(reason(.5)); }
+
+void ProbeGrammar::add_reason_before(Clause& clause) {
+  Phrase phrase = reason(.5);
+  phrase.after.push_back(punctuation(","));
+  insert_front(clause.phrase, std::move(phrase));
+}
+
 Phrase ProbeGrammar::sentence() {
-  const double subordinate_weight = words_.subordinators.empty() ? 0 : .14;
-  const double coordinate_weight = words_.clause_coordinators.empty() ? 0 : 1;
-  switch (weighted(std::array{.32, subordinate_weight, subordinate_weight, .10 * coordinate_weight,
-                              .13 * coordinate_weight, words_.auxiliaries.empty() ? 0 : .16})) {
+  competitors_ = true;
+  const double reasons = words_.subordinators.empty() ? 0 : 1;
+  const double coordinated_clauses = words_.clause_coordinators.empty() ? 0 : 1;
+  switch (weighted(std::array{.16, .18 * reasons, .18 * reasons, .12 * coordinated_clauses,
+                              .18 * coordinated_clauses, words_.auxiliaries.empty() ? 0 : .18})) {
     case 1: {
       Clause main = clause({.detail = Detail::full, .opening = true, .adverbial = chance(.3)});
-      Phrase reason = clause({.simple = true}).phrase;
-      subordinate(reason);
-      main.phrase.after.push_back(std::move(reason));
+      add_reason_behind(main);
       return ended(std::move(main));
     }
     case 2: {
-      Phrase reason =
-          clause({.detail = chance(.3) ? Detail::full : Detail::plain, .simple = true}).phrase;
-      subordinate(reason);
-      reason.after.push_back(punctuation(","));
-      Clause main = clause({});
-      insert_front(main.phrase, std::move(reason));
+      Clause main = clause({.detail = Detail::full});
+      add_reason_before(main);
       return ended(std::move(main));
     }
     case 3: {
@@ -305,17 +322,25 @@ Phrase ProbeGrammar::sentence() {
                             .negation = false,
                             .adverbial = chance(.4)});
       add_second_predicate(main);
+      if (reasons > 0 && chance(.4)) add_reason_before(main);
       return ended(std::move(main));
     }
     case 4: {
-      Clause main = clause({.opening = true});
-      Phrase other = coordinated(pick(words_.clause_coordinators), clause({}).phrase);
+      const bool reasoned = reasons > 0 && chance(.3);
+      Clause main =
+          clause({.detail = chance(.5) ? Detail::full : Detail::plain, .opening = !reasoned});
+      Phrase other =
+          coordinated(pick(words_.clause_coordinators), clause({.detail = Detail::full}).phrase);
       insert_front(other, punctuation(","));
       main.phrase.after.push_back(std::move(other));
+      if (reasoned) add_reason_before(main);
       return ended(std::move(main));
     }
-    case 5:
-      return ended(clause({.detail = Detail::full, .question = true}), "?");
+    case 5: {
+      Clause main = clause({.detail = Detail::full, .question = true});
+      if (reasons > 0 && chance(.4)) add_reason_behind(main);
+      return ended(std::move(main), "?");
+    }
     default:
       return ended(clause({.detail = Detail::full, .opening = true}));
   }

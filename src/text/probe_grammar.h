@@ -29,8 +29,9 @@ struct Nominal {
 
 /// How much may hang on a noun.
 enum class Detail {
-  full,   // also prepositions, relative clauses, other nouns beside it
-  plain,  // what stands before it
+  relative,  // a relative clause, if the language has one, else as full
+  full,      // also prepositions, relative clauses, other nouns beside it
+  plain,     // what stands before it
 };
 
 /// A verb with what belongs to it.
@@ -48,7 +49,8 @@ class ProbeGrammar {
   /// Anonymous: without names and pronouns but those that it is given.
   ProbeGrammar(const ProbeLexicon::Words& words, uint64_t seed, bool anonymous = false);
 
-  /// A sentence with its full stop or question mark.
+  /// A sentence with its full stop or question mark. Verbs of relative clauses stand between words
+  /// and their verbs, so that the nearest verb is often another one.
   Phrase sentence();
 
   /// One clause, in which every noun that there are rare ones for becomes one of those with this
@@ -128,6 +130,10 @@ class ProbeGrammar {
   void add_circumstances(const Verb& verb, bool adverbs, bool opened, Phrase& phrase);
   void add_opening(const Verb& verb, Phrase& phrase);
   void add_second_predicate(Clause& clause);
+  Phrase reason(double full);  // "because Mary slept", with this probability in full detail
+  void add_reason_behind(Clause& clause);
+  void add_reason_before(Clause& clause);
+  Detail competing(Detail detail);
   Phrase coordinated(std::string coordinator, Phrase phrase);
   Phrase adverb(std::string form) { return dependent(std::move(form), "ADV", "advmod"); }
 
@@ -136,7 +142,8 @@ class ProbeGrammar {
   bool anonymous_;
   Tense tense_;
   std::set<std::string> used_;
-  bool relative_used_ = false;
+  bool competitors_ = false;  // relative clauses on subjects and recipients, two in a sentence
+  int relatives_ = 0;
   double rare_probability_ = 0;
   bool rare_used_ = false;
   std::vector<const Verb*> intransitive_, transitive_, ditransitive_;

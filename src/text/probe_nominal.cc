@@ -66,7 +66,8 @@ Nominal ProbeGrammar::common_noun(const std::string& kind, Detail detail) {
     more.erase(behind.begin(), behind.end());
   }
   append(result.phrase.before, std::move(more));
-  if (detail == Detail::full) add_postmodifiers(kind, result);
+  const bool related = detail == Detail::relative && add_relative_clause(kind, result);
+  if (detail != Detail::plain && !related) add_postmodifiers(kind, result);
   return result;
 }
 
@@ -200,7 +201,7 @@ std::vector<Phrase> ProbeGrammar::adjectives(const std::string& kind, const std:
 void ProbeGrammar::add_postmodifiers(const std::string& kind, Nominal& nominal) {
   switch (weighted(std::array{.17, .18, .22, .43})) {
     case 0:
-      if (!relative_used_) add_relative_clause(kind, nominal);
+      add_relative_clause(kind, nominal);
       break;
     case 1:
       if (const auto groups = words_.modifiers.find(kind); groups != words_.modifiers.end()) {
@@ -236,6 +237,7 @@ bool ProbeGrammar::add_conjuncts(const std::string& kind, Nominal& nominal) {
 }
 
 bool ProbeGrammar::add_relative_clause(const std::string& kind, Nominal& nominal) {
+  if (relatives_ >= (competitors_ ? 2 : 1)) return false;
   const auto forms = std::ranges::find_if(
       words_.relatives, [&](const RelativeForms& one) { return holds(one.kinds, kind); });
   std::vector<const Verb*> acting, suffering;
@@ -244,7 +246,7 @@ bool ProbeGrammar::add_relative_clause(const std::string& kind, Nominal& nominal
     if (holds(verb.object, kind) && verb.recipient.empty()) suffering.push_back(&verb);
   }
   if (forms == words_.relatives.end() || (acting.empty() && suffering.empty())) return false;
-  relative_used_ = true;
+  ++relatives_;
   const bool acts = suffering.empty() || (!acting.empty() && chance(.5));
   const Verb& verb = fresh_verb(acts ? acting : suffering);
   Nominal who{.phrase = dependent(pick(acts ? forms->subject : forms->object), "PRON", ""),

@@ -22,52 +22,6 @@ TensorToWrite tensor_of(const std::string& name, std::span<const float> values) 
   return {.name = name, .shape = {std::ssize(values)}, .bytes = std::as_bytes(values)};
 }
 
-json state_as_json(const TrainState& s, const TrainIdentity& identity) {
-  return {{"schema", 1},
-          {"step", s.step},
-          {"epoch", s.epoch},
-          {"batch", s.batch},
-          {"tokens", s.tokens},
-          {"seconds", s.seconds},
-          {"step_seconds", s.step_seconds},
-          {"log_bytes", s.log_bytes},
-          {"evaluated", s.evaluated},
-          {"best_step", s.best_step},
-          {"best", s.best},
-          {"stale", s.stale},
-          {"recent", s.recent},
-          {"settings", identity.settings},
-          {"seed", std::to_string(identity.seed)},
-          {"files", identity.files},
-          {"simd", identity.simd}};
-}
-
-TrainState state_from(const JsonObject& object) {
-  (void)object.integer("schema", 1, 1);
-  return {.step = object.integer("step"),
-          .epoch = object.integer("epoch"),
-          .batch = object.integer("batch"),
-          .tokens = object.integer("tokens"),
-          .seconds = object.number("seconds"),
-          .step_seconds = object.number("step_seconds"),
-          .log_bytes = object.integer("log_bytes"),
-          .evaluated = object.integer("evaluated", -1),
-          .best_step = object.integer("best_step", -1),
-          .best = object.number("best"),
-          .stale = object.integer("stale"),
-          .recent = object.integers("recent")};
-}
-
-TrainIdentity identity_from(const JsonObject& object) {
-  TrainIdentity identity{.settings = object.text("settings"),
-                         .files = read_file_identities(object.object("files")),
-                         .simd = object.text("simd")};
-  const std::string& seed = object.text("seed");
-  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), identity.seed);
-  if (error != std::errc()) object.refuse("seed", "a seed is no number", "a number");
-  return identity;
-}
-
 [[noreturn]] void refuse(const fs::path& where, const std::string& field, std::string before,
                          std::string now) {
   throw Error({.what = fmt::format("the training that was begun here is another one: {}", field),
@@ -119,6 +73,54 @@ std::map<std::string, std::string> read_file_identities(const JsonObject& object
   return files;
 }
 
+std::string to_json(const TrainState& s, const TrainIdentity& identity) {
+  const json object = {{"schema", 1},
+                       {"step", s.step},
+                       {"epoch", s.epoch},
+                       {"batch", s.batch},
+                       {"tokens", s.tokens},
+                       {"seconds", s.seconds},
+                       {"step_seconds", s.step_seconds},
+                       {"log_bytes", s.log_bytes},
+                       {"evaluated", s.evaluated},
+                       {"best_step", s.best_step},
+                       {"best", s.best},
+                       {"stale", s.stale},
+                       {"recent", s.recent},
+                       {"settings", identity.settings},
+                       {"seed", std::to_string(identity.seed)},
+                       {"files", identity.files},
+                       {"simd", identity.simd}};
+  return object.dump();
+}
+
+std::pair<TrainState, TrainIdentity> train_state_from_json(std::string_view text,
+                                                           const std::string& where) {
+  const json parsed = parse_json(text, where);
+  const JsonObject object(parsed, where);
+  (void)object.integer("schema", 1, 1);
+  TrainIdentity identity{.settings = object.text("settings"),
+                         .files = read_file_identities(object.object("files")),
+                         .simd = object.text("simd")};
+  const std::string& seed = object.text("seed");
+  const char* const end = seed.data() + seed.size();
+  const auto [read, error] = std::from_chars(seed.data(), end, identity.seed);
+  if (error != std::errc() || read != end) object.refuse("seed", "a seed is no number", "a number");
+  TrainState state{.step = object.integer("step"),
+                   .epoch = object.integer("epoch"),
+                   .batch = object.integer("batch"),
+                   .tokens = object.integer("tokens"),
+                   .seconds = object.number("seconds"),
+                   .step_seconds = object.number("step_seconds"),
+                   .log_bytes = object.integer("log_bytes"),
+                   .evaluated = object.integer("evaluated", -1),
+                   .best_step = object.integer("best_step", -1),
+                   .best = object.number("best"),
+                   .stale = object.integer("stale"),
+                   .recent = object.integers("recent")};
+  return {std::move(state), std::move(identity)};
+}
+
 void require_same(const fs::path& where, const TrainIdentity& before, const TrainIdentity& now) {
   compare_settings(where, before.settings, now.settings);
   if (before.seed != now.seed) {
@@ -151,7 +153,7 @@ void Checkpoints::write(const TrainState& state, const TrainIdentity& identity,
     tensors.push_back(tensor_of(parameters[i].name + " m", m.span()));
     tensors.push_back(tensor_of(parameters[i].name + " v", v.span()));
   }
-  write_tensors(state_file(), tensors, {{kKey, state_as_json(state, identity).dump()}});
+  write_tensors(state_file(), tensors, {{kKey, to_json(state, identity)}});
 }
 
 TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& model,
@@ -161,9 +163,7 @@ TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& mode
   if (text == files.metadata().end()) {
     throw Error({.what = "this is no checkpoint of a training", .where = state_file().string()});
   }
-  const json parsed = parse_json(text->second, state_file().string());
-  const JsonObject stored(parsed, state_file().string());
-  const TrainIdentity before = identity_from(stored);
+  auto [state, before] = train_state_from_json(text->second, state_file().string());
   require_same(state_file(), before, identity);
   if (before.simd != identity.simd) other_simd = before.simd;
   const auto parameters = model.parameters();
@@ -174,7 +174,7 @@ TrainState Checkpoints::read(const TrainIdentity& identity, TrainableModel& mode
     read_into(files, parameters[i].name + " m", m.span());
     read_into(files, parameters[i].name + " v", v.span());
   }
-  return state_from(stored);
+  return state;
 }
 
 void Checkpoints::write_snapshot(int64_t step, TrainableModel& model) const {

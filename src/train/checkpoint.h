@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headwise/io/json.h"
@@ -45,6 +47,12 @@ struct TrainState {
   int64_t stale = 0;              // evaluations since then
   std::vector<int64_t> recent{};  // the last evaluated steps, to be averaged in the end
 };
+
+/// What a checkpoint says beside weights and moments, and back. Throws Error for what is none;
+/// `where` names the text in messages.
+std::string to_json(const TrainState& state, const TrainIdentity& identity);
+std::pair<TrainState, TrainIdentity> train_state_from_json(std::string_view text,
+                                                           const std::string& where);
 
 /// The files of a training that can be resumed, in a folder of their own.
 class Checkpoints {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string_view>
+
+#include "io/descriptor.h"
 
 namespace headwise {
 
@@ -23,13 +23,10 @@ class RunLog {
   int64_t bytes() const { return bytes_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   [[noreturn]] void fail() const;
 
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  Descriptor file_;
   int64_t bytes_;
 };
 

@@ -24,8 +24,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kLargestFile = 1 << 24;
+constexpr size_t kLargestFile = 1 << 20;
 constexpr size_t kMostTrials = 10000;
+constexpr size_t kMostSettings = size_t{1} << 26;  // bytes, of all trials
 
 /// Sets "model.heads" of settings.
 void set_field(json& settings, const std::string& field, const json& value,
@@ -80,7 +81,8 @@ Base read_base(const JsonObject& sweep, const fs::path& folder) {
     sweep.refuse("base", "no settings", "an object, or the name of a file");
   }
   const fs::path file = folder / sweep.text("base");
-  Base base{.settings = read_json(file), .folder = file.parent_path()};
+  Base base{.settings = parse_json(read_file(file, kLargestFile), file.string()),
+            .folder = file.parent_path()};
   (void)JsonObject(base.settings, file.string());  // throws Error for anything else
   return base;
 }
@@ -92,6 +94,9 @@ std::vector<std::vector<SweepValue>> combinations(const JsonObject& grid) {
     const json& values = grid.value(field);
     if (!values.is_array() || values.empty()) {
       grid.refuse(field, "no list of values", "at least one value, in an array");
+    }
+    if (values.size() > kMostTrials / all.size()) {
+      grid.refuse(field, "too many trials", fmt::format("at most {}", kMostTrials));
     }
     for (const json& value : values) {
       if (std::count(values.begin(), values.end(), value) > 1) {
@@ -105,9 +110,6 @@ std::vector<std::vector<SweepValue>> combinations(const JsonObject& grid) {
         longer.push_back(before);
         longer.back().push_back({field, value.dump()});
       }
-    }
-    if (longer.size() > kMostTrials) {
-      grid.refuse(field, "too many trials", fmt::format("at most {}", kMostTrials));
     }
     all = std::move(longer);
   }
@@ -170,8 +172,13 @@ Sweep read_sweep(const fs::path& file) {
   object.only({"base", "grid"});
   const Base base = read_base(object, file.parent_path());
   const JsonObject grid = object.object("grid");
+  std::vector<std::vector<SweepValue>> all = combinations(grid);
+  if (const size_t bytes = base.settings.dump().size(); bytes > kMostSettings / all.size()) {
+    object.refuse("base", "the settings of all trials are too large",
+                  fmt::format("at most {} bytes for {} trials", kMostSettings, all.size()));
+  }
   std::set<std::string> names;
-  for (auto& values : combinations(grid)) {
+  for (auto& values : all) {
     json settings = base.settings;
     for (const SweepValue& value : values) {
       set_field(settings, value.field, json::parse(value.value), grid);

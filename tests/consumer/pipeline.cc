@@ -11,6 +11,14 @@ int main(int, char** arguments) try {
   std::filesystem::current_path(arguments[1]);
 
   headwise::Model model = headwise::load("./bert");
+
+  headwise::TokenBatch batch;
+  batch.add(model.tokenizer()->encode(headwise::read_lines("reviews.txt").front()).ids);
+  headwise::HeadGates gates(model);
+  gates.set("L0.H1", 0);
+  auto before = model.forward(batch), after = model.forward(batch, gates.options());
+  if (!(headwise::change_of(before.rows, after.rows).relative_norm() > 0)) return 1;
+
   auto evidence = headwise::observe(model, headwise::read_lines("reviews.txt"));
   auto verdict = headwise::judge(evidence);
   auto plan = headwise::plan(model, verdict, {.keep = 0.6});

@@ -1,11 +1,9 @@
 // Any bytes are a treebank, or items of coreference, that can be written and read again, or are
 // refused.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <string>
 #include <vector>
 
+#include "files.h"
 #include "fuzz.h"
 #include "headwise/text/treebank.h"
 #include "text/unicode.h"
@@ -13,25 +11,9 @@
 namespace headwise {
 namespace {
 
+using fuzz::MemoryFile;
 using fuzz::must;
 using fuzz::succeeds;
-
-/// Bytes under a path.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-    must(file_ >= 0, "no file in memory");
-    const auto written = ::write(file_, bytes.data(), bytes.size());
-    must(written == static_cast<ssize_t>(bytes.size()), "no file in memory");
-  }
-  ~MemoryFile() { ::close(file_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
-
- private:
-  int file_;
-};
 
 void check_span(const std::string& text, TokenSpan span) {
   must(span.begin >= 0 && span.begin < span.end && span.end <= std::ssize(text), "no part of text");

@@ -1,10 +1,8 @@
 // Any bytes are a checkpoint whose every value can be read, or are refused.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <string>
 #include <vector>
 
+#include "files.h"
 #include "fuzz.h"
 #include "headwise/io/tensor_file.h"
 
@@ -33,12 +31,7 @@ void read_all(const TensorFiles& files) {
 }  // namespace headwise
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const int file = ::memfd_create("fuzz", MFD_CLOEXEC);
-  headwise::fuzz::must(file >= 0 && ::write(file, data, size) == static_cast<ssize_t>(size),
-                       "no file in memory");
-  headwise::fuzz::succeeds([&] {
-    headwise::read_all(headwise::TensorFiles::open("/proc/self/fd/" + std::to_string(file)));
-  });
-  ::close(file);
+  const headwise::fuzz::MemoryFile file(headwise::fuzz::text(data, size));
+  headwise::fuzz::succeeds([&] { headwise::read_all(headwise::TensorFiles::open(file.path())); });
   return 0;
 }

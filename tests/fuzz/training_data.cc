@@ -1,13 +1,12 @@
 // Any bytes are training data whose every example is in one batch, or are refused.
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "files.h"
 #include "fuzz.h"
 #include "headwise/text/bleu.h"
 #include "headwise/train/batches.h"
@@ -128,13 +127,11 @@ void score(const Lines& lines) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace headwise;
-  const int file = ::memfd_create("fuzz", MFD_CLOEXEC);
-  must(file >= 0 && ::write(file, data, size) == static_cast<ssize_t>(size), "no file in memory");
-  const std::string path = "/proc/self/fd/" + std::to_string(file);
+  const fuzz::MemoryFile file(fuzz::text(data, size));
+  const std::string path = file.path();
   Lines lines;
   if (!succeeds([&] { lines = lines_of_file(path); }) || !lines.empty()) read_tasks(path);
   learn(lines);
   score(lines);
-  ::close(file);
   return 0;
 }

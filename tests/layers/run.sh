@@ -11,7 +11,7 @@ core
 kernels io
 text
 model
-train
+construct train
 observe
 judge
 prune

@@ -101,6 +101,19 @@ TEST(Memory, OfSettingsIsBoundedByTheirSize) {
   expect_at_most(0, {"train", file, "-o", (folder.path() / "o").string()});
 }
 
+TEST(Memory, OfASweepIsBoundedByItsTrials) {
+  const TemporaryFolder folder;
+  std::string values = "0", paths = "\"a\"";
+  for (int i = 1; i < 9000; ++i) values += "," + std::to_string(i);
+  for (int i = 1; i < 20000; ++i) paths += ",\"a\"";
+  const std::string base = R"({"base":{"data":{"train":[)" + paths + "]}},\"grid\":{";
+  for (const std::string& grid :
+       {"\"seed\":[" + values + "],\"steps\":[" + values + "]}}", "\"seed\":[" + values + "]}}"}) {
+    const std::string file = folder.write("a.json", base + grid).string();
+    expect_at_most(4, {"sweep", file, "-o", (folder.path() / "o").string()});
+  }
+}
+
 TEST(Memory, OfAHeaderIsAtMostFortyTimesTheFile) {
   const TemporaryFolder folder;
   std::filesystem::copy(golden_model_path("bert"), folder.path() / "m",

@@ -35,7 +35,8 @@ std::string contents(std::FILE* file) {
   return text;
 }
 
-pid_t start(const std::vector<std::string>& arguments, std::array<int, 3> streams) {
+pid_t start(const std::vector<std::string>& arguments, std::array<int, 3> streams,
+            const std::vector<std::string>& environment = {}) {
   std::vector<const char*> argv = {"headwise"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   argv.push_back(nullptr);
@@ -43,6 +44,7 @@ pid_t start(const std::vector<std::string>& arguments, std::array<int, 3> stream
   if (child < 0) throw std::runtime_error("no child");
   if (child > 0) return child;
   for (int i = 0; i < 3; ++i) dup2(streams[i], i);
+  for (const std::string& variable : environment) putenv(const_cast<char*>(variable.c_str()));
   execv(program_path().c_str(), const_cast<char* const*>(argv.data()));
   _exit(127);
 }
@@ -55,12 +57,14 @@ int exit_code(pid_t child) {
 
 }  // namespace
 
-ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input) {
+ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input,
+                          const std::vector<std::string>& environment) {
   const File in = temporary(), out = temporary(), errors = temporary();
   std::fwrite(input.data(), 1, input.size(), in.get());
   std::fflush(in.get());
   std::rewind(in.get());
-  const pid_t child = start(arguments, {fileno(in.get()), fileno(out.get()), fileno(errors.get())});
+  const pid_t child =
+      start(arguments, {fileno(in.get()), fileno(out.get()), fileno(errors.get())}, environment);
   const int code = exit_code(child);
   return {.code = code, .out = contents(out.get()), .errors = contents(errors.get())};
 }

@@ -7,13 +7,15 @@
 namespace headwise {
 
 struct ProgramResult {
-  int code = 0;
+  int code = 0;  // -1: it was ended by a signal
   std::string out{};
   std::string errors{};
 };
 
-/// `input` is its standard input; neither output is a terminal.
-ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "");
+/// `input` is its standard input; neither output is a terminal. `environment` has variables, as
+/// NAME=VALUE, that it gets besides those of this process.
+ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "",
+                          const std::vector<std::string>& environment = {});
 
 /// Its exit code when it gets Ctrl-C after it has read `input` and while it waits for more.
 int interrupt_program(const std::vector<std::string>& arguments, const std::string& input);

@@ -18,7 +18,7 @@
 
 namespace headwise {
 
-enum class NormKind { layer, rms };
+enum class NormKind { layer, rms, none };
 enum class NormPlace { before, after };  // of attention and feed-forward: pre-norm, post-norm
 enum class PositionKind { none, learned, sinusoidal, rotary };
 

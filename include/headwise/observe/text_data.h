@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "headwise/model/model.h"
 #include "headwise/observe/observe.h"
@@ -26,6 +28,15 @@ struct TextOptions {
 /// that the model cannot take, and for models without a tokenizer.
 ObserveData text_data(const Model& model, std::span<const std::string> texts,
                       const TextOptions& options = {});
+
+/// The sentences of a treebank as texts, where no others are given: what heads attend to can be
+/// seen in any text.
+ObservedCorpus corpus_of(const Model& model, std::span<const TreeSentence> treebank,
+                         std::string name);
+
+/// Pronouns and names: CoNLL-U with Entity= by its ending .conllu or .conllu.gz, else GAP's
+/// columns.
+std::vector<CoreferenceItem> read_coreference(const std::filesystem::path& file);
 
 /// The loss of texts alone: of next tokens, of hidden tokens, or fidelity. None for a loss that
 /// needs labels, for masked LM without a mask token, and for texts that have nothing to score

@@ -14,6 +14,7 @@ import torch
 from headwise.attention import HeadStatistics
 from headwise.errors import Error
 from headwise.heads import HeadNames, HeadsLike
+from headwise.table import table
 from headwise.torch.state import AttentionState, ZHook, make_state
 
 _CROSS = re.compile(r"(^|\.)(EncDecAttention|encoder_attn|crossattention|cross_attn|cross_attention|encoder_attention)\b")
@@ -45,6 +46,11 @@ class Heads:
 
     def __len__(self) -> int:
         return sum(self._counts)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """[layers, heads] of an array of gates: the number of attentions, and the most heads of one."""
+        return len(self._counts), max(self._counts)
 
     def __iter__(self) -> Iterator[Head]:
         return (Head(self, site, h) for site, count in enumerate(self._counts) for h in range(count))
@@ -175,7 +181,7 @@ class Heads:
                 found[self._name(site, h)] = (total[h] / rows).float()
 
     def statistics_table(self, statistics: Mapping[str, HeadStatistics]) -> Any:
-        """Statistics as a table with one row for each head: a pandas DataFrame if pandas is there, else a dict of columns."""
+        """Statistics as a table with one row for each head: a pandas DataFrame if pandas is installed, else a `Table`."""
         columns: dict[str, Any] = {"head": self.names.names()}
         seen = [name for name in self.modules if len(statistics[name])]
         if len(seen) != len(self.modules):
@@ -183,17 +189,13 @@ class Heads:
             raise Error("statistics: attentions that did not run", got=", ".join(missing), expected="a run of the model")
         for name in statistics[seen[0]]:
             columns[name] = np.concatenate([statistics[site][name] for site in self.modules])
-        try:
-            import pandas as pd
-        except ImportError:
-            return columns
-        return pd.DataFrame(columns).set_index("head")
+        return table(columns).frame()
 
     def _name(self, site: int, head: int) -> str:
         return f"{self.names.attentions[site][0]}.H{head}"
 
     def _gate_table(self, gates: Mapping[Any, float] | np.ndarray | torch.Tensor) -> torch.Tensor:
-        shape = (len(self._counts), max(self._counts))
+        shape = self.shape
         if isinstance(gates, torch.Tensor) or not isinstance(gates, Mapping):
             table = torch.as_tensor(gates, dtype=torch.float32)
             if tuple(table.shape) != shape:

@@ -5,6 +5,7 @@
 
 namespace headwise {
 
+ExperimentKind convolution_as_heads();
 ExperimentKind free_heads();
 ExperimentKind graceful_failure();
 ExperimentKind gradients_are_enough();
@@ -13,6 +14,7 @@ ExperimentKind head_dropout();
 ExperimentKind head_specialisation();
 ExperimentKind layers_by_depth();
 ExperimentKind lower_layers();
+ExperimentKind programs_as_heads();
 ExperimentKind redundant_partner();
 ExperimentKind role_groups();
 ExperimentKind separate_softmax();

@@ -113,11 +113,10 @@ Finding judge_trials(const json& settings, const TrialResults& results) {
   finding.n = mean.n;
   finding.why = fmt::format(
       "{} of {} heads have a redundant partner by the thresholds of judge. Heads that resemble "
-      "another "
-      "one cost less for their gradient in {} of {} models, and by less than a correlation of "
-      "{:.2g} in "
-      "{}; pairs that resemble each other back each other up in {} (corrected p < 0.05).",
-      partners, heads, cheaper, mean.n, matters, not_cheaper, backed);
+      "another one cost less for their gradient in {} of {} models (corrected p < 0.05); in {} the "
+      "95 % interval of the correlation stays above -{:.2g}. Pairs that resemble each other back "
+      "each other up in {}.",
+      partners, heads, cheaper, mean.n, not_cheaper, matters, backed);
   decide_over_models(cheaper, not_cheaper, mean.n, finding);
   return finding;
 }

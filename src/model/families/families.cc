@@ -15,6 +15,7 @@ Family llama_family();
 Family marian_family();
 Family mistral_family();
 Family mpnet_family();
+Family normless_family();
 Family qwen2_family();
 Family qwen3_family();
 Family roberta_family();
@@ -24,9 +25,10 @@ Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      bert_family(),  distilbert_family(), electra_family(), gpt2_family(),  gpt_neox_family(),
-      llama_family(), marian_family(),     mistral_family(), mpnet_family(), qwen2_family(),
-      qwen3_family(), roberta_family(),    smollm3_family(), t5_family(),    xlm_roberta_family(),
+      bert_family(),     distilbert_family(), electra_family(), gpt2_family(),
+      gpt_neox_family(), llama_family(),      marian_family(),  mistral_family(),
+      mpnet_family(),    normless_family(),   qwen2_family(),   qwen3_family(),
+      roberta_family(),  smollm3_family(),    t5_family(),      xlm_roberta_family(),
   };
   return all;
 }
