@@ -37,7 +37,7 @@ void disturb(TrainableModel& model) {
 class Distill : public testing::TestWithParam<std::string> {};
 
 TEST_P(Distill, BringsADisturbedModelBack) {
-  const Model teacher = load(golden_model(GetParam()));
+  const Model teacher = Model::load(golden_model(GetParam()));
   TrainableModel student = load_for_its_task(golden_model(GetParam()));
   const Examples examples = examples_for(teacher);
   EXPECT_LT(hidden_error(teacher, examples, student), 1e-9);
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Distill, testing::Values("bert", "gpt2", "llama
                          [](const auto& info) { return info.param; });
 
 TEST_P(Distill, LabelsDoSoToo) {
-  const Model teacher = load(golden_model(GetParam()));
+  const Model teacher = Model::load(golden_model(GetParam()));
   TrainableModel model = load_for_its_task(golden_model(GetParam()));
   Examples examples = examples_for(teacher);
   TokenBatch& scored =
@@ -107,13 +107,24 @@ TEST(FineTune, LeavesHeadsWithGateZeroAlone) {
   std::vector<bool> wanted(site.heads.size(), true);
   wanted[0] = false;
   EXPECT_EQ(changes(options), wanted);
-  options.gates.clear();
-  options.head_dropout = 0.9999F;  // by this seed, every head of every text is dropped
-  EXPECT_EQ(changes(options), std::vector<bool>(site.heads.size(), false));
+}
+
+TEST(FineTune, DropsHeads) {
+  Examples examples = unlabelled(random_texts(43, 0)).examples;
+  examples.all.labels = examples.all.source.ids;
+  const auto loss_with = [&](float head_dropout) {
+    TrainableModel model = load_for_its_task(golden_model("gpt2"));
+    fine_tune(examples,
+              {.tokens_per_batch = 200, .optimizer = {.rate = 1e-3}, .head_dropout = head_dropout},
+              model);
+    return model.evaluate(examples.all).nll;
+  };
+  EXPECT_EQ(loss_with(0), loss_with(0));
+  EXPECT_NE(loss_with(0.5), loss_with(0));
 }
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {
-  const Model teacher = load(golden_model("gpt2"));
+  const Model teacher = Model::load(golden_model("gpt2"));
   std::string config = contents_of(golden_model("gpt2") / "config.json");
   const std::string width = "\"n_embd\": 32";
   config.replace(config.find(width), width.size(), "\"n_embd\": 64");
