@@ -37,7 +37,7 @@ void disturb(TrainableModel& model) {
 class Distill : public testing::TestWithParam<std::string> {};
 
 TEST_P(Distill, BringsADisturbedModelBack) {
-  const Model teacher = Model::load(golden_model(GetParam()));
+  const Model teacher = load(golden_model(GetParam()));
   TrainableModel student = load_for_its_task(golden_model(GetParam()));
   const Examples examples = examples_for(teacher);
   EXPECT_LT(hidden_error(teacher, examples, student), 1e-9);
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Distill, testing::Values("bert", "gpt2", "llama
                          [](const auto& info) { return info.param; });
 
 TEST_P(Distill, LabelsDoSoToo) {
-  const Model teacher = Model::load(golden_model(GetParam()));
+  const Model teacher = load(golden_model(GetParam()));
   TrainableModel model = load_for_its_task(golden_model(GetParam()));
   Examples examples = examples_for(teacher);
   TokenBatch& scored =
@@ -124,7 +124,7 @@ TEST(FineTune, DropsHeads) {
 }
 
 TEST(DistillErrors, RefusesModelsOfAnotherWidth) {
-  const Model teacher = Model::load(golden_model("gpt2"));
+  const Model teacher = load(golden_model("gpt2"));
   std::string config = contents_of(golden_model("gpt2") / "config.json");
   const std::string width = "\"n_embd\": 32";
   config.replace(config.find(width), width.size(), "\"n_embd\": 64");

@@ -275,8 +275,7 @@ Construction construct(const Program& program, const ConstructOptions& options,
               {"clean_up_tokenization_spaces", false},
               {"model_max_length", 1 + program.length()}});
   write_json(aside.path() / "program.json", program_json(program, compiled, made));
-  made.check =
-      check_construction(load(aside.path()), program, options.check_texts, options.seed);
+  made.check = check_construction(load(aside.path()), program, options.check_texts, options.seed);
   if (made.check.different > 0) {
     throw Error({.what = "the constructed model gives something else than the program",
                  .where = program.name(),

@@ -76,7 +76,8 @@ void take_steps(
       .kind = ScheduleKind::linear,
       .warmup = static_cast<int64_t>(options.warmup * static_cast<double>(steps))};
   Optimizer optimizer(model, options.optimizer);
-  const View<const float, 2> gates(options.gates.data(), {1, std::ssize(options.gates)});
+  View<const float, 2> gates;
+  if (!options.gates.empty()) gates = {options.gates.data(), {1, std::ssize(options.gates)}};
   int64_t done = 0;
   for (int64_t number = 0; number < options.epochs; ++number) {
     const Epoch epoch(examples, batches, number);
