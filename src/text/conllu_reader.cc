@@ -283,9 +283,9 @@ void ConlluReader::place(const Draft& draft, ConlluSentence& sentence) const {
   }
   at = skip_space(text, at);
   if (at < text.size()) {
-    refuse(sentence.words.back().line, "the text goes on behind the last word",
+    refuse(sentence.words.back().line, "the text goes on after the last word",
            quote(text.substr(at)), "the end of the text",
-           "the comment \"# text\" has all words in their order");
+           "the comment \"# text\" has all words in their order; was the file cut?");
   }
 }
 

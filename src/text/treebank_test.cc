@@ -244,7 +244,7 @@ TEST_F(Treebank, RefusesWhatIsNoConllu) {
   EXPECT_EQ(refusal("# text = a c;1|a|X|0|root;2|b|X|1|x"),
             "a.conllu, line 3: conllu: a word is not in the text where it should be");
   EXPECT_EQ(refusal("# text = a b c;1|a|X|0|root;2|b|X|1|x"),
-            "a.conllu, line 3: conllu: the text goes on behind the last word");
+            "a.conllu, line 3: conllu: the text goes on after the last word");
   EXPECT_NE(error_of([&] { read_conllu(folder_.path()); }).where, "");
   EXPECT_NE(error_of([&] { read_conllu(folder_.path() / "none"); }).where, "");
 }
