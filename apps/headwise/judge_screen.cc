@@ -128,7 +128,7 @@ std::string legend(const Verdict& verdict, Color color) {
                         hollow == 0 ? "" : fmt::format("+ {}~", hollow), kind.meaning);
   }
   text += "Each head by its most special role; --explain LIST tells the others.";
-  if (any_small) text += " Small letter: the model\ndoes without this head.";
+  if (any_small) text += " Lower case: the model\ndoes without this head.";
   if (any_hollow) text += fmt::format("\n{} These are not counted with the others.", kHollow);
   return text + "\n";
 }

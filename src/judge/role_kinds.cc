@@ -118,7 +118,7 @@ constexpr RoleKind kRoles[] = {
      0xbfc8d2,
      "",
      true,
-     "looks nearly everywhere alike",
+     "attends to all tokens nearly equally",
      {"entropy_ratio"},
      "attention"},
     {"dead",

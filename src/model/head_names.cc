@@ -58,7 +58,7 @@ void find(std::span<const AttentionSite> sites, std::string_view name,
     if (name == "all") continue;
     if (any || dot == std::string_view::npos) return;
     refuse_heads("the layer has no such head", name,
-                 site.heads.empty() ? "none: all heads of the layer are pruned"
+                 site.heads.empty() ? "none: the layer has no heads"
                                     : fmt::format("one of H{}", fmt::join(site.heads, ", H")));
   }
   if (name == "all") return;
