@@ -92,9 +92,10 @@ void run_named_experiment(const ExperimentArgs& args, const CommonOptions& commo
   const ClaimVerdict verdict = run_experiment(args.name, common.out, options);
   print_result(common.json ? to_json(verdict) : verdict_text(verdict));
   if (verdict.left > 0) {
-    log_info(common, fmt::format("{} trials are left: give their models with --model, and the same "
-                                 "command goes on",
-                                 verdict.left));
+    log_info(common,
+             fmt::format("{} trials are left: their models are not given. docs/claims.md has "
+                         "the command with every --model; it goes on where this one ended",
+                         verdict.left));
   }
 }
 
@@ -124,7 +125,7 @@ void add_experiment(CLI::App& app, CommonOptions& common) {
       "again goes on with trials that are not done. See docs/experiments.md and docs/claims.md.\n\n"
       "Example:\n"
       "  headwise experiment\n"
-      "  headwise experiment harmful-heads -o ./harmful --model ./stories15m\n"
+      "  headwise experiment harmful-heads -o ./harmful --model ./stories260k\n"
       "  headwise experiment --judge experiments/harmful-heads/result",
       common, [args, &common] { run_experiments(*args, common); });
   Options declare(command);
