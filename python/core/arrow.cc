@@ -1,5 +1,4 @@
 // Tables in the C stream interface of Arrow, which polars, DuckDB, pandas and pyarrow read.
-// https://arrow.apache.org/docs/format/CStreamInterface.html
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
