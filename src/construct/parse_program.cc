@@ -22,6 +22,7 @@ constexpr int64_t kLongestProgram = 1000;   // tokens of a text
 constexpr int64_t kLargestAlphabet = 1000;  // tokens
 constexpr size_t kDeepestExpression = 100;  // brackets and operators inside each other
 constexpr size_t kMostNodes = 1000;         // sequences, named or not
+constexpr size_t kMostConditions = 100;     // of a selector
 constexpr size_t kLargestSource = 100'000;  // bytes
 
 const std::vector<std::string>& reserved_words() {
@@ -229,6 +230,10 @@ class Parser {
         Selector all = *left.selector;
         const Selector& more = selector(right, "and behind a selector");
         all.insert(all.end(), more.begin(), more.end());
+        if (all.size() > kMostConditions) {
+          refuse(where_, "a selector has too many conditions", graph_text(all),
+                 fmt::format("at most {}", kMostConditions));
+        }
         left = {.selector = std::move(all)};
       } else {
         left = map(MapOp::both, {left.node, sequence(right, "and")});

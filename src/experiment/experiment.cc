@@ -39,6 +39,7 @@ using nlohmann::json;
 constexpr auto kOutcomeNames =
     std::to_array<std::string_view>({"confirmed", "refuted", "depends", "not decided here"});
 constexpr const char* kTrials = "trials.jsonl";
+constexpr const char* kWork = "trials.headwise-part";  // a folder that is deleted in the end
 
 /// Throws Error for one that has a design only.
 const ExperimentKind& kind_of(std::string_view name) {
@@ -181,6 +182,12 @@ class Workshop : public TrialContext {
       make_folder(folder_);
       path = folder_ / "text.txt";
       write_file_whole(path, longer_sample_text());
+    }
+    if (!is_there(path)) {
+      throw Error({.what = "a file of the data is missing",
+                   .where = options_.data.string(),
+                   .expected = file,
+                   .hint = "--data names the folder of the data"});
     }
     const std::vector<fs::path> files = {path};
     note(fmt::format("{} {}", file, short_hash(sha256_of_files(files))));
@@ -355,7 +362,7 @@ ClaimVerdict run_experiment(std::string_view name, const fs::path& folder,
     RunLog log(file, done.bytes);
     if (done.header.is_null()) log.add(header.dump());
     const std::vector<ExperimentTrial> trials = kind.trials(settings);
-    Workshop workshop(options, fs::absolute(folder) / "work");
+    Workshop workshop(options, fs::absolute(folder) / kWork);
     for (size_t t = 0; t < trials.size(); ++t) {
       if (done.results.contains(trials[t].name) || !workshop.has(trials[t])) continue;
       log.add(workshop.run(trials[t], static_cast<int64_t>(t), std::ssize(trials)).dump());

@@ -98,7 +98,7 @@ TEST(Experiment, GoesOnWhereItWasStopped) {
   const ClaimVerdict whole = run_experiment(name, folder.path() / "whole", {.quick = true});
   EXPECT_TRUE(whole.quick);
   EXPECT_EQ(whole.left, 0);
-  EXPECT_FALSE(is_there(folder.path() / "whole/work"));
+  EXPECT_FALSE(is_there(folder.path() / "whole/trials.headwise-part"));
 
   // The last line was half written when the power went.
   const std::string trials = trials_of(folder.path() / "whole");

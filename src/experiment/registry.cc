@@ -31,6 +31,7 @@ std::span<const ExperimentKind> experiment_kinds() {
 }
 
 void decide_over_models(int64_t holds, int64_t fails, int64_t models, Finding& finding) {
+  if (models == 0) return;
   if (holds == models) {
     finding.outcome = ClaimOutcome::confirmed;
   } else if (fails == models) {
