@@ -184,7 +184,7 @@ TEST(Construct, LeavesOutTextsWithoutAnAnswer) {
 }
 
 /// Weights of a head for all pairs of rows, and the residual stream in the end.
-class Watcher : public ForwardObserver {
+class HookRecorder : public ForwardObserver {
  public:
   void on_z(const AttentionSite& site, const Attention& attention, const MultiHeadAttention& layer,
             View<float, 3> z, View<const float, 2>) override {
@@ -211,9 +211,9 @@ TEST(Construct, GivesKeysThatAreNotSelectedNoWeight) {
   const Model model = load((folder.path() / "model").string());
   TokenBatch batch;
   batch.add(model.tokenizer()->encode("abcab").ids);
-  Watcher watcher;
-  (void)model.forward(batch, {.observer = &watcher});
-  const AttentionMaps& maps = watcher.maps.at("L1");
+  HookRecorder recorder;
+  (void)model.forward(batch, {.observer = &recorder});
+  const AttentionMaps& maps = recorder.maps.at("L1");
   for (int64_t row = 0; row < 6; ++row) {
     const int64_t opposite = row == 0 ? 0 : 6 - row;
     for (int64_t key = 0; key < 6; ++key) {
@@ -226,7 +226,7 @@ TEST(Construct, GivesKeysThatAreNotSelectedNoWeight) {
     }
   }
   for (int64_t key = 0; key < 6; ++key) {  // all of them, [BOS] for the width
-    EXPECT_NEAR(watcher.maps.at("L0").row(3, 0)[key], 1. / 6, 1e-7);
+    EXPECT_NEAR(recorder.maps.at("L0").row(3, 0)[key], 1. / 6, 1e-7);
   }
 }
 
@@ -238,16 +238,16 @@ TEST(Construct, KeepsOneHotVectorsInTheResidualStream) {
   const nlohmann::json program = read_json(folder.path() / "model/program.json");
   TokenBatch batch;
   batch.add(model.tokenizer()->encode("hgabbacabbahhfec").ids);
-  Watcher watcher;
-  (void)model.forward(batch, {.observer = &watcher});
+  HookRecorder recorder;
+  (void)model.forward(batch, {.observer = &recorder});
   int64_t vectors = 0;
   for (const nlohmann::json& sequence : program["residual_stream"]) {
     if (sequence["form"] != "one-hot") continue;
     const auto first = sequence["first"].get<size_t>(), count = sequence["columns"].get<size_t>();
-    for (size_t row = 1; row < watcher.last.size(); ++row) {
+    for (size_t row = 1; row < recorder.last.size(); ++row) {
       int ones = 0;
       for (size_t c = first; c < first + count; ++c) {
-        const float value = watcher.last[row][c];
+        const float value = recorder.last[row][c];
         // A step reaches y = 4 · 16 at most, and its units are rounded to 2^-18 there.
         EXPECT_LE(std::min(std::abs(value), std::abs(value - 1)), 8 * 0x1p-18f) << sequence;
         ones += value > 0.5f ? 1 : 0;

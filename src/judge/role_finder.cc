@@ -17,10 +17,11 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kOffsets = 17;                 // -8 to 8
-constexpr int64_t kWays = 2;                     // to show some roles: on data, on probes
-constexpr size_t kAgreeingRelations = 4;         // pairs of relation and direction, on probes
-constexpr double kOneTest = 0.10;                // of an interval of 90 %: 5 % on either side
+constexpr int64_t kOffsets = 17;          // -8 to 8
+constexpr int64_t kWays = 2;              // to show some roles: on data, on probes
+constexpr size_t kAgreeingRelations = 4;  // pairs of relation and direction, on probes
+// Of an interval of 90 %: the role asks only whether a score is above, which is a test at 5 %.
+constexpr double kOneTest = 0.10;
 constexpr double kNearDiagonal = 1 - 0.9 * 0.9;  // share of a square within 0.1 of its diagonal
 
 /// "", "enc.", "dec." or "cross." of "cross.L3.H1".
